@@ -1,0 +1,47 @@
+# Each target does all its own set-up: an interpreter is found by running it, the
+# environment is made in .venv, the project is installed there, then the job is done.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help replay test check format acceptance clean
+
+help:
+	@echo "make replay      replay the shipped sample trace"
+	@echo "make test        run the tests"
+	@echo "make check       lint and types"
+	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
+
+$(STAMP): pyproject.toml constraints.txt
+	@for python in python3.11 python3.12 python3.13 python3 python; do \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	  then found=$$python; break; fi; done; \
+	if [ -z "$$found" ]; then \
+	  echo "schedbench needs Python 3.11 or newer with the venv module, and found none on the PATH" >&2; exit 1; fi; \
+	$$found -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+replay: $(STAMP)
+	@$(BIN)/schedbench replay
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+acceptance: $(STAMP)
+	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/acceptance --traces "$(abspath $(TRACES))" -n 2
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

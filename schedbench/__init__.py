@@ -1,0 +1,1 @@
+"""Replay traces of LLM requests through vLLM's V1 scheduler, pass by pass and exactly."""
