@@ -1,0 +1,160 @@
+"""Rules of prefix ids: how many there are, and that equal ids really mean equal prefixes.
+
+    tokens   |---- h ----|---- h ----|-- tail --|- generated -|
+    ids      [ hash_ids 0 ][ hash_ids 1 ][ 2: tail, if any ]
+             [ the blocks that generated tokens complete: output_hash_ids ]
+
+An id names a prefix if it stands at one position and after one predecessor, wherever it occurs.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from schedbench.workloads.arrays import Offsets, ragged, required
+from schedbench.workloads.place import Place
+
+Ids = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Every occurrence of an id: where in its chain it stands, what stands before it, its row."""
+
+    ids: Ids
+    position: Indices
+    before: Ids
+    row: Indices
+
+    def take(self, order: Indices) -> "Links":
+        return Links(self.ids[order], self.position[order], self.before[order], self.row[order])
+
+    def joined(self, other: "Links") -> "Links":
+        return Links(
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.position, other.position)),
+            np.concatenate((self.before, other.before)),
+            np.concatenate((self.row, other.row)),
+        )
+
+
+def _no_links() -> Links:
+    none, no_ids = np.empty(0, np.int64), np.empty(0, np.uint64)
+    return Links(no_ids, none, no_ids, none)
+
+
+@dataclass(slots=True)
+class PrefixChecks:
+    """Fed batch by batch; remembers each id's first occurrence."""
+
+    hash_block_tokens: int | None
+    seen: Links = field(default_factory=_no_links)
+
+    def feed(self, table: pa.Table, place: Place) -> None:
+        if "hash_ids" not in table.column_names:
+            self._refuse_stray(table, place)
+            return
+        block = self.hash_block_tokens
+        if block is None or block < 1:
+            found = "ids are given, but not how many tokens each covers"
+            raise place.refuse_column("hash_ids", found, "State hash_block_tokens")
+        links = _prompt_links(table, block, place)
+        if "output_hash_ids" in table.column_names:
+            links = links.joined(_output_links(table, block, place))
+        self.seen = _one_prefix_each(self.seen.joined(links), place)
+
+    def _refuse_stray(self, table: pa.Table, place: Place) -> None:
+        if "output_hash_ids" in table.column_names:
+            found = "is given without hash_ids, which it continues"
+            raise place.refuse_column("output_hash_ids", found, "Add hash_ids")
+
+
+def _prompt_links(table: pa.Table, block: int, place: Place) -> Links:
+    column = table.column("hash_ids")
+    offsets, items = ragged(column)
+    counts, prompts = np.diff(offsets), required(table, "prompt_tokens")
+    full = prompts // block
+    tail = -(-prompts // block)
+    place.refuse_where(
+        column.is_valid().to_numpy() & (counts != full) & (counts != tail),
+        "hash_ids",
+        lambda row: (
+            f"{counts[row]} ids for a prompt of {prompts[row]} tokens, which at {block} "
+            f"tokens a block has {_either(int(full[row]), int(tail[row]))}"
+        ),
+        "Correct the row, or state the block size that the ids were made with",
+    )
+    ids: Ids = items.to_numpy()
+    return _chain(ids, offsets, np.zeros(len(counts), np.int64), np.zeros(0, np.uint64), place)
+
+
+def _either(full: int, tail: int) -> str:
+    return str(full) if full == tail else f"{full} or {tail}"
+
+
+def _chain(ids: Ids, offsets: Offsets, start: Indices, root: Ids, place: Place) -> Links:
+    """Links of a list column whose lists start at position `start` and follow id `root`."""
+    counts = np.diff(offsets)
+    row = np.repeat(np.arange(len(counts)), counts)
+    step = np.arange(len(ids)) - np.repeat(offsets[:-1], counts)
+    before = np.concatenate((ids[:1], ids[:-1]))
+    at_head = step == 0
+    before[at_head] = root[row[at_head]] if root.size else 0
+    return Links(ids, step + np.repeat(start, counts), before, row + place.first_row)
+
+
+def _output_links(table: pa.Table, block: int, place: Place) -> Links:
+    """Generated blocks go on from the last full block of the prompt."""
+    offsets, items = ragged(table.column("output_hash_ids"))
+    counts, prompts = np.diff(offsets), required(table, "prompt_tokens")
+    most = (prompts + required(table, "output_tokens")) // block - prompts // block
+    place.refuse_where(
+        counts > most,
+        "output_hash_ids",
+        lambda row: f"{counts[row]} ids, but generated tokens complete {most[row]} blocks",
+        "One id for each block that they complete",
+    )
+    prompt_offsets, prompt_items = ragged(table.column("hash_ids"))
+    full = prompts.astype(np.int64) // block
+    place.refuse_where(
+        (counts > 0) & (np.diff(prompt_offsets) < full),
+        "output_hash_ids",
+        lambda _row: "is given for a row without hash_ids, which it continues",
+        "Add the row's hash_ids",
+    )
+    root = np.zeros(len(counts), np.uint64)
+    inside = (counts > 0) & (full > 0)
+    root[inside] = prompt_items.to_numpy()[prompt_offsets[:-1][inside] + full[inside] - 1]
+    return _chain(items.to_numpy(), offsets, full, root, place)
+
+
+def _one_prefix_each(links: Links, place: Place) -> Links:
+    """The first occurrence of every id, once all others are seen to agree with it."""
+    if not links.ids.size:
+        return links
+    ordered = links.take(np.lexsort((links.row, links.ids)))
+    first = np.concatenate(([True], ordered.ids[1:] != ordered.ids[:-1]))
+    of_id = ordered.take(np.flatnonzero(first)[np.cumsum(first) - 1])
+    bad = (ordered.position != of_id.position) | (
+        (ordered.before != of_id.before) & (ordered.position > 0)
+    )
+    if bad.any():
+        at = np.flatnonzero(bad)[np.argmin(ordered.row[bad])]
+        raise _two_prefixes(ordered, of_id, int(at), place)
+    return ordered.take(np.flatnonzero(first))
+
+
+def _two_prefixes(here: Links, first: Links, at: int, place: Place) -> Exception:
+    def told(links: Links) -> str:
+        after = f" after id {links.before[at]}" if links.position[at] else ""
+        return f"at block {links.position[at]}{after} in row {links.row[at]}"
+
+    found = f"id {here.ids[at]} stands {told(here)}, but {told(first)}"
+    remedy = (
+        "Equal ids mean equal prefixes: use ids of the whole prefix, unique across the file, "
+        "and not of one block or one conversation"
+    )
+    return place.refuse(int(here.row[at]) - place.first_row, "hash_ids", found, remedy)

@@ -1,0 +1,113 @@
+"""Traces on disk: Parquet, and its twin in JSON Lines with the same names."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schedbench.errors import OutputError
+from schedbench.workloads.check import Checks
+from schedbench.workloads.exact import loose
+from schedbench.workloads.files import Source, faults, find
+from schedbench.workloads.json_form import json_lines
+from schedbench.workloads.json_lines import read_json_lines
+from schedbench.workloads.metadata import Metadata
+from schedbench.workloads.schema import COLUMNS
+from schedbench.workloads.trace import Trace, canonical
+
+_ROW_GROUP_ROWS = 1 << 17
+_PARQUET_MAGIC = b"PAR1"
+
+
+def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Trace:
+    """A trace in the canonical schema, from a path or any URI that pyarrow knows.
+
+    `limit` keeps the first rows only. Raises TraceError naming row, column and rule.
+    """
+    source = find(path)
+    metadata, tables = _open(source)
+    kept, rows = [], 0
+    for table in tables:
+        kept.append(table if limit is None else table.slice(0, limit - rows))
+        rows += kept[-1].num_rows
+        if limit is not None and rows >= limit:
+            break
+    if not rows:
+        raise source.place.refuse_input("holds no requests", "A trace needs at least one row")
+    if limit is not None and rows < limit:
+        found = f"holds {rows} requests, and {limit} were asked for"
+        raise source.place.refuse_input(found, f"Use --limit {rows} or less")
+    table = pa.concat_tables(kept, promote_options="permissive")
+    return metadata.trace(table, source.uri)
+
+
+def iter_row_groups(path: str | os.PathLike[str]) -> Iterator[pa.Table]:
+    """The rows batch by batch, for traces larger than memory; checked as `read_trace` does."""
+    source = find(path)
+    metadata, tables = _open(source)
+    checks = Checks.of(source.uri, metadata.hash_block_tokens)
+    for table in tables:
+        ready = canonical(table, source.uri, first_row=checks.rows)
+        checks.feed(ready)
+        yield ready
+    checks.finish()
+
+
+def _open(source: Source) -> tuple[Metadata, Iterator[pa.Table]]:
+    with faults(source.place):
+        if source.head(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC:
+            file = pq.ParquetFile(source.raw())
+            metadata = Metadata.from_parquet(file.schema_arrow.metadata or {}, source.place)
+            return metadata, _row_groups(file, source)
+        metadata = Metadata.from_line(source.first_line(), source.place)
+    return metadata, _json_tables(source, skip_lines=int(metadata.stands_in_line))
+
+
+def _row_groups(file: pq.ParquetFile, source: Source) -> Iterator[pa.Table]:
+    with faults(source.place):
+        for index in range(file.num_row_groups):
+            group = file.read_row_group(index)
+            promised = file.metadata.row_group(index).num_rows
+            if group.num_rows != promised:
+                found = f"row group {index} has {group.num_rows} rows, its footer says {promised}"
+                raise source.place.refuse_input(found, "The file is damaged: copy it again")
+            yield group
+
+
+def _json_tables(source: Source, skip_lines: int) -> Iterator[pa.Table]:
+    fields = {column.name: loose(column.type) for column in COLUMNS}
+    for _, table in read_json_lines(source, fields, others=True, skip_lines=skip_lines):
+        yield table
+
+
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write Parquet, or JSON Lines if the name ends in `.jsonl`.
+
+    The file gets its name only when it is complete. Raises OutputError when it cannot be.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.suffix == ".jsonl":
+            _write_json_lines(trace, part)
+        else:
+            _write_parquet(trace, part)
+        part.replace(target)
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(f"{target}: cannot write the trace: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_parquet(trace: Trace, path: Path) -> None:
+    table = trace.table.replace_schema_metadata(Metadata.of(trace).to_parquet(trace.digest))
+    pq.write_table(table, path, compression="zstd", row_group_size=_ROW_GROUP_ROWS)
+
+
+def _write_json_lines(trace: Trace, path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(orjson.dumps(Metadata.of(trace).to_line(trace.digest)) + b"\n")
+        file.writelines(json_lines(trace.table))
