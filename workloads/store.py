@@ -60,7 +60,7 @@ def _open(source: Source) -> tuple[Metadata, Iterator[pa.Table]]:
     with faults(source.place):
         if source.head(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC:
             file = pq.ParquetFile(source.raw())
-            metadata = Metadata.from_parquet(file.schema_arrow.metadata or {}, source.place)
+            metadata = Metadata.from_parquet(file.metadata.metadata or {}, source.place)
             return metadata, _row_groups(file, source)
         metadata = Metadata.from_line(source.first_line(), source.place)
     return metadata, _json_tables(source, skip_lines=int(metadata.stands_in_line))
