@@ -1,0 +1,134 @@
+"""The KV cache as the scheduler sees it: hits, room, slots.
+
+A request's blocks, cut by what they hold:
+
+    |<- num_computed_tokens ->|<- hit ->|<- new ->|<- lookahead ->|
+    |<----- block_ids ------->|<------ what allocate_slots adds ----->|
+
+A hit is computed already but counts as needed while its block stands in the free queue: it saves
+computing, not free blocks. Blocks get their hash when they are allocated, before anything in them
+is computed, so that a later admission of the same pass hits them.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from schedbench.sched.kv_cache.block_pool import BlockPool
+from schedbench.sched.kv_cache.what_if import WhatIfPool
+from schedbench.sched.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.request import Request
+
+
+@dataclass(slots=True)
+class SlotDemand:
+    """What an admission asks of the pool. `hit` are block ids, the rest are tokens and blocks."""
+
+    num_new_tokens: int
+    hit: Sequence[int] = ()
+    headroom_blocks: int = 0  # the watermark, where it applies
+
+
+class KVCacheManager:
+    """`allocate_slots` answers None when the pool is short; nothing else can fail."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.pool = BlockPool(config.num_gpu_blocks)
+        self.block_size = config.block_size
+        self.enable_prefix_caching = config.enable_prefix_caching
+        self.max_model_len = config.max_model_len
+
+    def what_if(self) -> KVCacheManager:
+        """Return a manager that answers as this one would, and leaves this one as it is."""
+        other = copy.copy(self)
+        other.pool = cast("BlockPool", WhatIfPool(self.pool))  # all that admissions use of one
+        return other
+
+    def get_computed_blocks(self, request: Request) -> list[int]:
+        """Longest cached prefix, in blocks; at least one token is left to compute."""
+        if not self.enable_prefix_caching:
+            return []
+        hit: list[int] = []
+        get, block_hash = self.pool.get_cached_block, request.identity.block_hash
+        for index in range((request.num_tokens - 1) // self.block_size):
+            block_id = get(block_hash(index))
+            if block_id is None:
+                break
+            hit.append(block_id)
+        return hit
+
+    def shortage(self, request: Request, demand: SlotDemand) -> Verdict | None:
+        """Name the term that leaves an admission short of blocks; None if there is room."""
+        free = self.pool.num_free - self.pool.num_free_among(demand.hit)
+        held = len(request.block_ids) + len(demand.hit)
+        need = self._blocks_for(self._computed(request, demand) + demand.num_new_tokens) - held
+        if need > free:
+            return Verdict.KV_BLOCKS_SHORT
+        if self.config.scheduler_reserve_full_isl:
+            need = max(need, self._blocks_for(request.num_tokens) - held)
+            if need > free:
+                return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
+        if need + demand.headroom_blocks > free:
+            return Verdict.KV_BLOCKS_SHORT_WATERMARK
+        return None
+
+    def admit(self, request: Request, demand: SlotDemand) -> None:
+        """Take hits and new blocks for a request that `shortage` found room for."""
+        total = self._computed(request, demand) + demand.num_new_tokens
+        if demand.hit:
+            self.pool.touch(demand.hit)
+            request.block_ids.extend(demand.hit)
+            request.num_cached_blocks = len(request.block_ids)
+        count = self._blocks_for(total) - len(request.block_ids)
+        if count > 0:
+            request.block_ids.extend(self.pool.get_new_blocks(count))
+        self.cache_blocks(request, min(total, request.num_tokens))
+
+    def allocate_slots(self, request: Request, num_new_tokens: int) -> list[int] | None:
+        """Room for a running request's next tokens: the new block ids, or None if short."""
+        total = request.num_computed_tokens + num_new_tokens
+        count = self._blocks_for(total) - len(request.block_ids)
+        new_blocks: list[int] = []
+        if count > 0:
+            if count > self.pool.num_free:
+                return None
+            new_blocks = self.pool.get_new_blocks(count)
+            request.block_ids += new_blocks
+        if self.enable_prefix_caching:
+            self.cache_blocks(request, min(total, request.num_tokens))
+        return new_blocks
+
+    def cache_blocks(self, request: Request, num_tokens: int) -> None:
+        """Hash the blocks that `num_tokens` fill and that carry no hash yet."""
+        full = num_tokens // self.block_size
+        if not self.enable_prefix_caching or full <= request.num_cached_blocks:
+            return
+        for index in range(request.num_cached_blocks, full):
+            self.pool.cache(request.block_ids[index], request.identity.block_hash(index))
+        request.num_cached_blocks = full
+
+    def free(self, request: Request) -> int:
+        """Return a request's blocks, tail first; returns how many became free."""
+        before = self.pool.num_free
+        self.pool.free_blocks(reversed(request.block_ids))
+        request.block_ids = []
+        request.num_cached_blocks = 0
+        return self.pool.num_free - before
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget all hashes; False while any block is held."""
+        return self.pool.reset_prefix_cache()
+
+    def _blocks_for(self, num_tokens: int) -> int:
+        return -(-min(num_tokens, self.max_model_len) // self.block_size)
+
+    def _computed(self, request: Request, demand: SlotDemand) -> int:
+        return request.num_computed_tokens + len(demand.hit) * self.block_size

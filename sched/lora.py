@@ -1,0 +1,39 @@
+"""LoRA: at most `max_loras` different adapters in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.errors import InvariantError
+
+if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.request import Request
+    from schedbench.sched.schedule_pass import SchedulePass
+
+
+def count_running(this_pass: SchedulePass, config: SchedulerConfig) -> None:
+    """Note the adapters of the running requests scheduled in this pass.
+
+    Those of requests stepped over do not count, so that an admission may take their slot. When
+    both are then scheduled together vLLM 0.26.0 fails an assertion; so does this, by name.
+    """
+    if config.max_loras is None:
+        return
+    this_pass.loras = {request.lora_id for request in this_pass.running if request.lora_id}
+    if len(this_pass.loras) > config.max_loras:
+        raise InvariantError(
+            f"{len(this_pass.loras)} LoRA adapters are running with --max-loras "
+            f"{config.max_loras}: vLLM 0.26.0 crashes here, having admitted one while a "
+            "request of another was stepped over"
+        )
+
+
+def slots_full(request: Request, this_pass: SchedulePass, config: SchedulerConfig) -> bool:
+    """Whether the request's adapter would be one too many in this pass."""
+    return (
+        config.max_loras is not None
+        and request.lora_id != 0
+        and len(this_pass.loras) == config.max_loras
+        and request.lora_id not in this_pass.loras
+    )

@@ -1,0 +1,75 @@
+"""What the two halves hand over: a pass to execute, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from schedbench.sched.request import Request
+    from schedbench.sched.verdicts import Limit, Verdict
+
+
+class PrefillGrant(NamedTuple):
+    """Prompt tokens granted in a pass: `num_new_tokens` after `num_computed_tokens`."""
+
+    request: Request
+    num_computed_tokens: int
+    num_new_tokens: int
+
+
+class Victim(NamedTuple):
+    """A request evicted in a pass, and the computed tokens thrown away with it."""
+
+    request: Request
+    num_computed_tokens: int
+
+
+@dataclass(slots=True)
+class SchedulerOutput:
+    """One pass, as decided. Lists are in the order of the decisions.
+
+    `num_scheduled_tokens` is ordered as vLLM orders it: running requests, then admissions.
+    """
+
+    num_scheduled_tokens: dict[str, int]
+    scheduled_new_reqs: list[Request]
+    scheduled_resumed_reqs: list[Request]
+    scheduled_running_reqs: list[Request]
+    new_block_ids: dict[str, list[int]]  # blocks added; of an admission, its whole table
+    finished_req_ids: set[str]  # finished since the last pass
+
+    token_budget: int
+    prefills: list[PrefillGrant]
+    decode_tokens: int
+    context_tokens: int  # computed before this pass, summed over the requests scheduled
+    victims: list[Victim]
+    set_aside: list[tuple[Request, Verdict]]
+    lookups: dict[str, int]  # tokens found in the prefix cache, for all that were looked up
+
+    running_stop: Verdict
+    admission_stop: Verdict
+    binding_limit: Limit
+    admissions_cancelled: int
+    admissions_cancelled_fit: int
+    budget_stranded: int
+
+    @property
+    def total_num_scheduled_tokens(self) -> int:
+        return sum(self.num_scheduled_tokens.values())
+
+
+@dataclass(slots=True)
+class ModelRunnerOutput:
+    """What the model returned: how many tokens each request got. Absent: none (mid-prefill)."""
+
+    num_sampled_tokens: dict[str, int]
+
+
+@dataclass(slots=True)
+class EngineCoreOutputs:
+    """What leaves the engine after a pass."""
+
+    emitted: list[Request] = field(default_factory=list)  # got tokens, in the order of the pass
+    finished: list[Request] = field(default_factory=list)
+    verdicts: list[tuple[Request | str, Verdict]] = field(default_factory=list)

@@ -1,0 +1,54 @@
+"""Who loses its blocks when the pool is short, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.sched.output import Victim
+from schedbench.sched.request import RequestStatus
+
+if TYPE_CHECKING:
+    from schedbench.sched.request import Request
+    from schedbench.sched.schedule_pass import SchedulePass
+    from schedbench.sched.scheduler import Scheduler
+
+
+def evict_one(scheduler: Scheduler, this_pass: SchedulePass, index: int) -> tuple[Request, int]:
+    """Evict one running request; returns it and the running loop's new index.
+
+    Only under priority can the victim have been scheduled already in this pass; then its grant is
+    undone and the loop steps back by one. A victim before the index that was stepped over does
+    not move the index, so that the next request misses its turn: vLLM 0.26.0 does so.
+    """
+    victim = pick_victim(scheduler)
+    if victim.request_id in this_pass.num_scheduled_tokens:
+        this_pass.undo(victim)
+        index -= 1
+    this_pass.victims.append(Victim(victim, victim.num_computed_tokens))
+    preempt(scheduler, victim)
+    return victim, index
+
+
+def pick_victim(scheduler: Scheduler) -> Request:
+    """Take the victim off the running list.
+
+    fcfs: the last one. priority: the largest (priority, arrival time), of equals the first.
+    """
+    running = scheduler.running
+    if scheduler.config.policy == "fcfs":
+        return running.pop()
+    victim = max(running, key=lambda request: (request.priority, request.arrival_time))
+    running.remove(victim)
+    return victim
+
+
+def preempt(scheduler: Scheduler, request: Request) -> None:
+    """Send a request that is off the running list to the front of `waiting`, with nothing computed.
+
+    Its output stays: on its return prompt and output are computed again.
+    """
+    scheduler.blocks_freed_preempt += scheduler.kv_cache.free(request)
+    request.status = RequestStatus.PREEMPTED
+    request.num_computed_tokens = 0
+    request.num_preemptions += 1
+    scheduler.waiting.prepend_request(request)

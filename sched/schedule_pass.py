@@ -1,0 +1,151 @@
+"""One pass's working state: what is left to spend, what was granted, who was evicted.
+
+It lives from the top of `schedule` to its end and becomes a `SchedulerOutput`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.errors import InvariantError
+from schedbench.sched.output import PrefillGrant, SchedulerOutput, Victim
+from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
+
+if TYPE_CHECKING:
+    from schedbench.sched.request import Request
+
+
+class SchedulePass:
+    """Budgets in tokens; every grant goes through `grant_*`, every undo through `undo`."""
+
+    __slots__ = (
+        "admission_stop",
+        "context_tokens",
+        "cut_by_budget",
+        "decode_tokens",
+        "defer_prefills",
+        "lookups",
+        "loras",
+        "new",
+        "new_block_ids",
+        "num_scheduled_tokens",
+        "prefills",
+        "resumed",
+        "running",
+        "running_stop",
+        "set_aside",
+        "start_budget",
+        "token_budget",
+        "victims",
+    )
+
+    def __init__(self, token_budget: int, *, defer_prefills: bool) -> None:
+        self.start_budget = token_budget
+        self.token_budget = token_budget
+        self.defer_prefills = defer_prefills
+        self.num_scheduled_tokens: dict[str, int] = {}
+        self.running: list[Request] = []
+        self.new: list[Request] = []
+        self.resumed: list[Request] = []
+        self.new_block_ids: dict[str, list[int]] = {}
+        self.lookups: dict[str, int] = {}  # tokens found in the prefix cache, admitted or not
+        self.victims: list[Victim] = []
+        self.set_aside: list[tuple[Request, Verdict]] = []
+        self.loras: set[int] = set()
+        self.prefills: list[PrefillGrant] = []
+        self.decode_tokens = 0
+        self.context_tokens = 0
+        self.cut_by_budget = False
+        self.running_stop = Verdict.LIST_DONE
+        self.admission_stop = Verdict.QUEUES_EMPTY
+
+    def grant_running(self, request: Request, num_new_tokens: int, new_blocks: list[int]) -> None:
+        """Spend budget on a running request."""
+        self.running.append(request)
+        self.num_scheduled_tokens[request.request_id] = num_new_tokens
+        self.token_budget -= num_new_tokens
+        computed = request.num_computed_tokens
+        self.context_tokens += computed
+        if new_blocks:
+            self.new_block_ids[request.request_id] = new_blocks
+        if request.is_prefill_chunk:
+            self.prefills.append(PrefillGrant(request, computed, num_new_tokens))
+            self._note_cut(request, computed + num_new_tokens)
+        else:
+            self.decode_tokens += num_new_tokens
+
+    def _note_cut(self, request: Request, end: int) -> None:
+        if self.token_budget == 0 and end < request.num_tokens:
+            self.cut_by_budget = True
+
+    def undo(self, request: Request) -> None:
+        """Take back what `grant_running` gave a request that is evicted in this very pass."""
+        num_new_tokens = self.num_scheduled_tokens.pop(request.request_id)
+        self.running.remove(request)
+        self.token_budget += num_new_tokens
+        self.context_tokens -= request.num_computed_tokens
+        self.new_block_ids.pop(request.request_id, None)
+        if request.is_prefill_chunk:
+            self.prefills = [grant for grant in self.prefills if grant.request is not request]
+        else:
+            self.decode_tokens -= num_new_tokens
+
+    def grant_admission(
+        self, request: Request, num_computed_tokens: int, num_new_tokens: int
+    ) -> None:
+        """Spend budget on a request that was just admitted; its blocks are allocated."""
+        self.num_scheduled_tokens[request.request_id] = num_new_tokens
+        self.token_budget -= num_new_tokens
+        self.context_tokens += num_computed_tokens
+        self.new_block_ids[request.request_id] = request.block_ids.copy()
+        self.prefills.append(PrefillGrant(request, num_computed_tokens, num_new_tokens))
+        self._note_cut(request, num_computed_tokens + num_new_tokens)
+
+    def check(self, *, num_running: int, max_num_seqs: int) -> None:
+        """Hold the pass to what vLLM asserts at the end of `schedule`."""
+        spent = sum(self.num_scheduled_tokens.values())
+        granted = len(self.running) + len(self.new) + len(self.resumed)
+        for holds, rule in (
+            (spent == self.start_budget - self.token_budget, "tokens scheduled = budget spent"),
+            (self.token_budget >= 0, "the token budget is not overdrawn"),
+            (num_running <= max_num_seqs, "no more running than max_num_seqs"),
+            (granted <= num_running, "whoever is scheduled is running"),
+        ):
+            if not holds:
+                raise InvariantError(f"at the end of schedule(): {rule} does not hold")
+
+    @property
+    def binding_limit(self) -> Limit:
+        """What held the pass back: blocks if it preempted, else what stopped admission."""
+        if self.victims:
+            return Limit.KV_BLOCKS
+        if self.admission_stop is Verdict.QUEUES_EMPTY and self.cut_by_budget:
+            return Limit.BUDGET
+        return LIMIT_OF[self.admission_stop]
+
+    def close(
+        self, finished_req_ids: set[str], admissions_cancelled: int, admissions_cancelled_fit: int
+    ) -> SchedulerOutput:
+        """Hand the pass over."""
+        closed = self.admission_stop is Verdict.CLOSED_BY_PREEMPTION
+        return SchedulerOutput(
+            num_scheduled_tokens=self.num_scheduled_tokens,
+            scheduled_new_reqs=self.new,
+            scheduled_resumed_reqs=self.resumed,
+            scheduled_running_reqs=self.running,
+            new_block_ids=self.new_block_ids,
+            finished_req_ids=finished_req_ids,
+            token_budget=self.start_budget,
+            prefills=self.prefills,
+            decode_tokens=self.decode_tokens,
+            context_tokens=self.context_tokens,
+            victims=self.victims,
+            set_aside=self.set_aside,
+            lookups=self.lookups,
+            running_stop=self.running_stop,
+            admission_stop=self.admission_stop,
+            binding_limit=self.binding_limit,
+            admissions_cancelled=admissions_cancelled,
+            admissions_cancelled_fit=admissions_cancelled_fit,
+            budget_stranded=self.token_budget if closed else 0,
+        )
