@@ -85,11 +85,12 @@ def find_tick(gaps: Times) -> int | None:
     gaps = gaps[gaps > 0]
     if not gaps.size:
         return None
+    resolution = int(np.gcd.reduce(gaps))
     for candidate in np.quantile(gaps, (0.5, 0.05, 0.0), method="inverted_cdf"):
         near = gaps[np.rint(gaps / candidate) == 1]
         tick = float(near.mean())  # the candidate itself carries the jitter
         ticks = gaps / tick
         whole = (np.abs(ticks - np.rint(ticks)) <= _TICK_SLACK) & (ticks > 1.0 / 2)
         if np.count_nonzero(whole) >= _TICK_SHARE * gaps.size:
-            return round(tick)
-    return int(np.gcd.reduce(gaps))
+            return round(tick / resolution) * resolution
+    return resolution

@@ -24,7 +24,7 @@ class Reuse:
     prompt_tokens: int
     hit_tokens: int
     share: float  # hit_tokens / prompt_tokens
-    other_session_tokens: int  # of the hits, those first seen in another session
+    other_session_tokens: int | None  # of the hits, those first seen in another session
     requests_with_hit: int
     hit_tokens_per_request: Spread | None
     distinct_blocks: int
@@ -53,9 +53,6 @@ def ideal_reuse(trace: Trace, block_size: int = 16) -> Reuse | None:
     matched = np.bincount(rows[known], minlength=prompt.size) * hash_block
     hit = np.minimum(np.minimum(matched, prompt) // block_size, (prompt - 1) // block_size)
     hit *= block_size
-    session = _sessions(trace)
-    foreign = known & (session[np.minimum(first, prompt.size - 1)] != session[rows])
-    foreign_tokens = np.bincount(rows[foreign], minlength=prompt.size) * hash_block
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     return Reuse(
         block_size=block_size,
@@ -63,7 +60,7 @@ def ideal_reuse(trace: Trace, block_size: int = 16) -> Reuse | None:
         prompt_tokens=int(prompt.sum()),
         hit_tokens=int(hit.sum()),
         share=float(hit.sum() / prompt.sum()),
-        other_session_tokens=int(np.minimum(foreign_tokens, hit).sum()),
+        other_session_tokens=_from_other_sessions(trace, rows[known], first[known], hit),
         requests_with_hit=int(np.count_nonzero(hit)),
         hit_tokens_per_request=spread(hit),
         distinct_blocks=int(np.count_nonzero(np.bincount(codes))) if codes.size else 0,
@@ -108,8 +105,14 @@ def _dense(ids: Ids) -> Ints:
     return np.unique(ids, return_inverse=True)[1]
 
 
-def _sessions(trace: Trace) -> Ints:
-    """A session number a row; rows without one are sessions of their own."""
-    alone = -1 - np.arange(trace.num_requests)
+def _from_other_sessions(trace: Trace, rows: Ints, first: Ints, hit: Ints) -> int | None:
+    """Of the hit tokens, those whose block came first with another session; None without any.
+
+    `rows` and `first`: of each known id, the row that asks for it and the row that brought it.
+    """
     session = integers(trace.table, "session")
-    return alone if session is None else np.where(session >= 0, session, alone)
+    if session is None or trace.hash_block_tokens is None:
+        return None
+    other = (session[first] != session[rows]) | (session[rows] < 0)
+    blocks = np.bincount(rows[other], minlength=hit.size)
+    return int(np.minimum(blocks * trace.hash_block_tokens, hit).sum())
