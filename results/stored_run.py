@@ -1,0 +1,121 @@
+"""A run read back from its folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schedbench.errors import RunStoreError
+from schedbench.results.columns import Column, schema_of
+from schedbench.results.part_writer import PART_GLOB
+from schedbench.results.pass_log import (
+    ITL_COLUMNS,
+    PASS_COLUMNS,
+    SCHEMA_VERSION,
+    TIMING_COLUMNS,
+    request_columns,
+)
+from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run folder. Tables are read when asked for, `columns` of them where given."""
+
+    path: Path
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: str | Path, *, allow_incomplete: bool = False) -> Self:
+        """Raises RunStoreError where there is no run, a damaged one, or one of another version."""
+        folder = Path(path)
+        if not (folder / MANIFEST).is_file():
+            raise RunStoreError(
+                f"{folder} is not a run: it has no {MANIFEST}. "
+                "Name a folder that `schedbench replay` wrote."
+            )
+        manifest = _read_json(folder / MANIFEST)
+        _check_version(folder, manifest.get("schema_version"))
+        if not manifest.get("complete") and not allow_incomplete:
+            raise RunStoreError(
+                f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
+            )
+        summary = folder / SUMMARY
+        return cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.manifest.get("complete"))
+
+    def passes(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._table("passes", PASS_COLUMNS, columns)
+
+    def timings(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._table("timings", TIMING_COLUMNS, columns)
+
+    def requests(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._table("requests", request_columns(()), columns)
+
+    def itl(self) -> pa.Table:
+        return self._table("itl", ITL_COLUMNS, None)
+
+    def _table(
+        self, name: str, schema: Sequence[Column], columns: Sequence[str] | None
+    ) -> pa.Table:
+        wanted = None if columns is None else list(columns)
+        parts = sorted((self.path / name).glob(PART_GLOB))
+        if not parts:
+            empty = schema_of(schema).empty_table()
+            return empty if wanted is None else empty.select(wanted)
+        return pa.concat_tables([_read_part(part, wanted) for part in parts])
+
+
+def newest(root: str | Path = RUNS) -> StoredRun:
+    """The latest complete run under `root`, by the time in its name. Raises RunStoreError."""
+    folders = (path.parent for path in Path(root).glob(f"*/{MANIFEST}"))
+    for folder in sorted(folders, key=_written, reverse=True):
+        if _read_json(folder / MANIFEST).get("complete"):
+            return StoredRun.open(folder)
+    raise RunStoreError(
+        f"{root} holds no complete run. Make one with `schedbench replay`, or name a run folder."
+    )
+
+
+def _written(folder: Path) -> tuple[str, int]:
+    """The UTC second in the name, then the time of the file: several runs may share a second."""
+    return folder.name.partition("-")[0], (folder / MANIFEST).stat().st_mtime_ns
+
+
+def _read_part(path: Path, columns: list[str] | None) -> pa.Table:
+    try:
+        return pq.read_table(path, columns=columns, partitioning=None)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RunStoreError(f"{path} cannot be read: {error}. Run the replay again.") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise RunStoreError(f"{path} cannot be read: {error}. Run the replay again.") from error
+    if not isinstance(content, dict):
+        raise RunStoreError(f"{path} does not hold an object. Run the replay again.")
+    return content
+
+
+def _check_version(folder: Path, version: object) -> None:
+    if version == SCHEMA_VERSION:
+        return
+    raise RunStoreError(
+        f"{folder} has schema version {version}, and this schedbench reads {SCHEMA_VERSION}. "
+        "Run the replay again, or read it with the schedbench that wrote it."
+    )
