@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched.output import EngineCoreOutputs
-from schedbench.sched.request import RequestStatus
+from schedbench.sched.request import FINISH_REASON, RequestStatus
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def fold(
         if status is not None:
             request.status = status
             outputs.verdicts.append((request, _VERDICT_OF[status]))
-            outputs.finished.append(request)
+            outputs.finished.append((request, FINISH_REASON[status]))
             scheduler.free_request(request)
     if outputs.finished:
-        scheduler.remove_running(set(outputs.finished))
+        scheduler.remove_running({request for request, _ in outputs.finished})
     return outputs
 
 

@@ -71,5 +71,5 @@ class EngineCoreOutputs:
     """What leaves the engine after a pass."""
 
     emitted: list[Request] = field(default_factory=list)  # got tokens, in the order of the pass
-    finished: list[Request] = field(default_factory=list)
+    finished: list[tuple[Request, str]] = field(default_factory=list)  # with vLLM's reason
     verdicts: list[tuple[Request | str, Verdict]] = field(default_factory=list)

@@ -13,7 +13,7 @@ After an eviction `num_computed_tokens` is 0 and the output stays, so that the w
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class RequestStatus(IntEnum):
@@ -84,7 +84,7 @@ class Request:
         priority: int = 0,
         client_index: int = 0,
         lora_id: int = 0,
-        tag: int = -1,
+        tag: Any = None,
     ) -> None:
         self.request_id = request_id
         self.arrival_time = arrival_time
@@ -94,7 +94,7 @@ class Request:
         self.max_tokens = max_tokens
         self.eos_after = eos_after  # the model ends by itself at this many output tokens
         self.identity = identity
-        self.tag = tag  # the caller's own number, such as the trace row; never read in sched/
+        self.tag = tag  # the caller's own; never read in sched/
 
         self.status = RequestStatus.WAITING
         self.num_prompt_tokens = num_prompt_tokens

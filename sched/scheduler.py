@@ -12,13 +12,14 @@ A live request is in `requests` and in exactly one of the others, and its status
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedbench.errors import UnsupportedError
 from schedbench.sched import lora
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.manager import KVCacheManager
+from schedbench.sched.output import Victim
 from schedbench.sched.preemption import preempt
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.request_queue import create_request_queue
@@ -42,6 +43,13 @@ class PauseState(Enum):
     UNPAUSED = 0
     PAUSED_NEW = 1
     PAUSED_ALL = 2
+
+
+class CacheReset(NamedTuple):
+    """Whether the hashes are gone (not while blocks are held), and who was evicted for it."""
+
+    done: bool
+    victims: list[Victim]
 
 
 class Scheduler:
@@ -102,16 +110,17 @@ class Scheduler:
             self.free_request(request)
         return found
 
-    def reset_prefix_cache(self, *, preempt_running: bool = False) -> list[Request] | None:
-        """Forget all block hashes; the victims evicted for it, or None if blocks were held.
+    def reset_prefix_cache(self, *, preempt_running: bool = False) -> CacheReset:
+        """Forget all block hashes, first evicting whoever is running if told so.
 
-        The running requests are evicted last to first, so that they stand in `waiting` in order.
+        They are evicted last to first, so that they stand in `waiting` in their order.
         """
         victims = []
         while preempt_running and self.running:
-            victims.append(self.running.pop())
-            preempt(self, victims[-1])
-        return victims if self.kv_cache.reset_prefix_cache() else None
+            request = self.running.pop()
+            victims.append(Victim(request, request.num_computed_tokens))
+            preempt(self, request)
+        return CacheReset(self.kv_cache.reset_prefix_cache(), victims)
 
     def next_queue(self) -> RequestQueue:
         """Choose the queue whose head is considered next; one of them is not empty.

@@ -1,0 +1,65 @@
+"""Logical time: a pass costs a constant, or a constant and something for each token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedbench.errors import UsageError
+from schedbench.runner.api import PassResult, RunnerInfo
+from schedbench.runner.durations import parse_duration
+
+if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.output import SchedulerOutput
+
+
+@dataclass(frozen=True)
+class ClockRunner:
+    """`duration = base_ns + per_token_ns * tokens scheduled`; an empty pass costs the base."""
+
+    base_ns: int
+    per_token_ns: int = 0
+
+    def open(self, config: SchedulerConfig) -> RunnerInfo:  # noqa: ARG002 - any will do
+        return RunnerInfo("clock", "clock", self.description)
+
+    @property
+    def description(self) -> str:
+        """The cost as it is typed."""
+        base = f"{self.base_ns / 1e6:g}ms"
+        if not self.per_token_ns:
+            return f"pass:{base}"
+        return f"linear:{base},{self.per_token_ns / 1e6:g}ms"
+
+    def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
+        tokens = scheduler_output.total_num_scheduled_tokens
+        return PassResult(self.base_ns + self.per_token_ns * tokens)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def parse_cost(text: str) -> ClockRunner:
+    """Read `--cost`: `pass:1ms`, or `linear:8ms,0.03ms` (base, per token).
+
+    Raises:
+        UsageError: another kind, or not as many durations as it takes.
+    """
+    kind, _, rest = text.partition(":")
+    parts = rest.split(",")
+    match kind, parts:
+        case "pass", [base]:
+            runner = ClockRunner(parse_duration(base, "--cost"))
+        case "linear", [base, per_token]:
+            runner = ClockRunner(
+                parse_duration(base, "--cost"), parse_duration(per_token, "--cost")
+            )
+        case _:
+            raise UsageError(
+                f"--cost: {text!r} is not understood; write pass:1ms (every pass the same) or "
+                "linear:8ms,0.03ms (base, per token)"
+            )
+    if runner.base_ns == 0:
+        raise UsageError("--cost: a pass has to take time, or the clock would stand still")
+    return runner

@@ -1,0 +1,41 @@
+"""What is known to be impossible before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedbench.errors import TraceError
+from schedbench.workloads.too_long import TooLong, too_long
+
+if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.workloads.trace import Trace
+
+SHOWN_ROWS = 5
+
+
+def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace:
+    """Deal with prompts that the context or the whole pool cannot hold.
+
+    Raises:
+        TraceError: there are some, and the action is `error`.
+    """
+    trace = too_long(trace, config.max_model_len, action)
+    room = config.usable_blocks * config.block_size
+    prompts = trace.column("prompt_tokens")
+    assert prompts is not None
+    rows = np.flatnonzero(prompts > room)
+    if not len(rows):
+        return trace
+    if action is not TooLong.ERROR:
+        return too_long(trace, room + 1, action)
+    shown = ", ".join(f"{row} ({prompts[row]} tokens)" for row in rows[:SHOWN_ROWS])
+    more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
+    need = -(-int(prompts.max()) // config.block_size) + 1
+    raise TraceError(
+        f"{trace.path or 'the trace'}: {len(rows)} prompts are longer than the whole KV pool of "
+        f"{config.usable_blocks} usable blocks ({room} tokens): rows {shown}{more}. They could "
+        f"never be scheduled. Give --num-gpu-blocks {need} or more, or --too-long drop|truncate"
+    )

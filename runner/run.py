@@ -1,0 +1,251 @@
+"""One replay from trace and flags to stored results: what `schedbench.replay` and the CLI call."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from schedbench.errors import StallError
+from schedbench.results.memory_log import MemoryRun
+from schedbench.results.metrics import summarize
+from schedbench.results.run_store import RunFolder
+from schedbench.results.stored_run import StoredRun
+from schedbench.results.warnings import warn
+from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
+from schedbench.runner.clock import parse_cost
+from schedbench.runner.preflight import fit_prompts
+from schedbench.runner.record import Recorder
+from schedbench.runner.replay import Progress, Replay
+from schedbench.runner.requests import RequestSource
+from schedbench.runner.waits import WAIT_LABELS
+from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.scheduler import Scheduler
+from schedbench.workloads.too_long import TooLong
+from schedbench.workloads.transform import parse_speedup, scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from schedbench.runner.api import Runner, RunnerInfo
+    from schedbench.runner.events import Event
+    from schedbench.workloads.trace import Trace
+
+DEFAULT_COST = "linear:8ms,0.03ms"
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a trace is replayed, apart from the scheduler's flags. Times in ns."""
+
+    speedup: str = "1"
+    arrivals: ArrivalMode = "open"
+    think_ns: int | None = None
+    too_long: TooLong = TooLong.ERROR
+    warmup_ns: int = 0
+    slo_ns: Mapping[str, int] | None = None
+    events: Sequence[Event] = ()
+    assumed: Sequence[str] = ()  # flags nobody gave, whose defaults are guesses about the server
+    command_line: Sequence[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished replay: its numbers, its tables, and where they are stored (None: in memory)."""
+
+    summary: dict[str, Any]
+    manifest: dict[str, Any]
+    passes: pa.Table
+    requests: pa.Table
+    itl: pa.Table
+    warnings: list[str]
+    path: Path | None = None
+
+
+def replay(
+    trace: Trace,
+    config: SchedulerConfig | None = None,
+    runner: Runner | None = None,
+    *,
+    options: ReplayOptions | None = None,
+    out: Path | None = None,
+    store: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Replay a trace through the scheduler and return what came of it.
+
+    Args:
+        trace: the requests, as `load_trace` gives them.
+        config: the scheduler's flags; vLLM's names and this project's defaults.
+        runner: what says how long a pass takes; 8 ms and 0.03 ms a token if left out.
+        options: arrivals, speed-up, what to do with prompts that cannot fit.
+        out: the run folder to write; must not exist or be empty.
+        store: write a run folder under `runs/` when `out` is not given.
+        progress: called every few hundred passes.
+
+    Raises:
+        TraceError, UsageError: the input breaks a rule; nothing was run.
+        StallError: no request can ever be scheduled again; what was recorded is kept.
+        OutputError: the run folder cannot be written.
+    """
+    config = config or SchedulerConfig()
+    options = options or ReplayOptions()
+    runner = runner or parse_cost(DEFAULT_COST)
+    prepared = _prepare(trace, config, options)
+    info = runner.open(config)
+    manifest = make_manifest(trace, prepared, config, options, info)
+    sink: RunFolder | MemoryRun
+    if store or out is not None:
+        sink = RunFolder.create(
+            out,
+            trace_name=Path(trace.path or "trace").name.split(".")[0],
+            flags_digest=manifest["flags_digest"],
+            wait_labels=WAIT_LABELS,
+        )
+        sink.write_manifest(manifest)
+    else:
+        sink = MemoryRun(WAIT_LABELS)
+    with closing(runner):
+        return _run(prepared, config, runner, options, manifest, sink, progress)
+
+
+def _prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
+    prepared = fit_prompts(trace, config, options.too_long)
+    if parse_speedup(options.speedup) != 1:
+        prepared = scale(prepared, options.speedup)
+    return prepared
+
+
+def make_arrivals(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Arrivals:
+    """Requests of a trace in the order and at the times the options ask for."""
+    source = RequestSource(
+        trace, block_size=config.block_size, enable_prefix_caching=config.enable_prefix_caching
+    )
+    match options.arrivals:
+        case "all-at-once":
+            return AllAtOnce(source)
+        case "closed":
+            return ClosedLoop(source, options.think_ns)
+    return OpenLoop(source)
+
+
+def _run(
+    trace: Trace,
+    config: SchedulerConfig,
+    runner: Runner,
+    options: ReplayOptions,
+    manifest: dict[str, Any],
+    sink: RunFolder | MemoryRun,
+    progress: Progress | None,
+) -> Run:
+    scheduler = Scheduler(config)
+    recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+    replaying = Replay(
+        scheduler=scheduler,
+        arrivals=make_arrivals(trace, config, options),
+        runner=runner,
+        recorder=recorder,
+        timings=sink.timings,
+        events=options.events,
+        progress=progress,
+    )
+    stalled: StallError | None = None
+    try:
+        replaying.run()
+    except StallError as error:
+        stalled = error
+        manifest["stalled"] = str(error)
+    finally:
+        replaying.close()
+        for interval_ns, count in sorted(recorder.itl.items()):
+            sink.itl.append((interval_ns, count))
+    return _finish(sink, manifest, config, options, stalled)
+
+
+def _finish(
+    sink: RunFolder | MemoryRun,
+    manifest: dict[str, Any],
+    config: SchedulerConfig,
+    options: ReplayOptions,
+    stalled: StallError | None,
+) -> Run:
+    """Read the tables back, sum them up, and mark a stored run as complete."""
+    path = None
+    if isinstance(sink, RunFolder):
+        sink.close()
+        path = sink.path
+        stored = StoredRun.open(path, allow_incomplete=True)
+        passes, requests, itl = stored.passes(), stored.requests(), stored.itl()
+    else:
+        passes, requests, itl = sink.passes.table(), sink.requests.table(), sink.itl.table()
+    summary = summarize(
+        passes, requests, itl, slo=options.slo_ns, warmup_ns=options.warmup_ns
+    )
+    if isinstance(sink, RunFolder):
+        sink.write_manifest(manifest)
+        sink.write_summary(summary)
+        if stalled is None:
+            sink.complete()
+    if stalled is not None:
+        raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
+    warnings = [*config.warnings(), *warn(summary, config.as_dict(), manifest["derived"])]
+    return Run(summary, manifest, passes, requests, itl, warnings, path)
+
+
+def make_manifest(
+    trace: Trace,
+    prepared: Trace,
+    config: SchedulerConfig,
+    options: ReplayOptions,
+    info: RunnerInfo,
+) -> dict[str, Any]:
+    """Everything needed to run this again, and to know whether two runs may be compared."""
+    flags = {
+        "scheduler": config.as_dict(),
+        "time": {"runner": info.name, "source": info.source, "description": info.description},
+        "speedup": options.speedup,
+        "arrivals": options.arrivals,
+        "think_ns": options.think_ns,
+        "too_long": str(options.too_long),
+        "events": [vars_of(event) for event in options.events],
+    }
+    digest = hashlib.sha256(orjson.dumps(flags, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return {
+        "trace": {
+            "path": trace.path,
+            "digest": trace.digest,
+            "requests": trace.num_requests,
+            "replayed": prepared.num_requests,
+            "provenance": prepared.provenance,
+        },
+        **flags,
+        "flags_digest": digest,
+        "derived": {each.name: each.value for each in config.derived()},
+        "assumed": list(options.assumed),
+        "runner_details": dict(info.details),
+        "warmup_ns": options.warmup_ns,
+        "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
+        "vllm_version": "0.26.0",
+        "scheduling": "synchronous",
+        "command_line": list(options.command_line),
+        "versions": {
+            "schedbench": version("schedbench"),
+            "python": platform.python_version(),
+            "platform": sys.platform,
+            **{name: version(name) for name in ("numpy", "pyarrow")},
+        },
+    }
+
+
+def vars_of(event: Event) -> dict[str, Any]:
+    """An event as it stands in the manifest."""
+    return {name: getattr(event, name) for name in event.__slots__}

@@ -1,0 +1,73 @@
+"""Knowing that a replay will never end, and saying why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
+    from schedbench.sched.request import Request
+    from schedbench.sched.scheduler import Scheduler
+
+REPEATS = 4  # how often everything known may be computed without a single token coming out
+
+
+class ProgressWatch:
+    """Sees a livelock: passes that compute, evict and compute again, and never emit a token.
+
+    All tokens known at one time can be computed in as many scheduled tokens; when several times
+    that was scheduled since the last emission, evictions are throwing it all away.
+    """
+
+    def __init__(self) -> None:
+        self._since_emission = 0
+        self._check_at = 1
+
+    def is_stuck(
+        self, scheduler: Scheduler, output: SchedulerOutput, outputs: EngineCoreOutputs
+    ) -> bool:
+        if outputs.emitted or outputs.finished:
+            self._since_emission, self._check_at = 0, 1
+            return False
+        self._since_emission += sum(grant.num_new_tokens for grant in output.prefills)
+        if self._since_emission < self._check_at:
+            return False
+        known = sum(request.num_tokens for request in scheduler.requests.values())
+        self._check_at = REPEATS * known
+        return self._since_emission >= self._check_at
+
+
+def stall_message(scheduler: Scheduler) -> str:
+    """Name the head request, the blocks it needs, those there are and the flag that helps."""
+    head = _head(scheduler)
+    if head is None:
+        return "the engine is paused with requests waiting, and no event resumes it"
+    config = scheduler.config
+    need = -(-min(head.num_tokens, config.max_model_len) // config.block_size)
+    watermark = config.watermark_blocks if scheduler.running else 0
+    who = f"request {head.tag.request_id if head.tag else head.request_id}"
+    tokens = f"{head.num_tokens} tokens ({head.num_prompt_tokens} of them prompt)"
+    text = (
+        f"stalled: no request can be scheduled any more. {who} is at the head with {tokens}; it "
+        f"needs {need} KV blocks{f' and {watermark} of headroom' if watermark else ''}, and the "
+        f"pool has {config.usable_blocks} usable, {scheduler.kv_cache.pool.num_free} of them free"
+    )
+    return f"{text}. {_remedy(need + watermark, scheduler)}"
+
+
+def _head(scheduler: Scheduler) -> Request | None:
+    if scheduler.waiting or scheduler.skipped_waiting:
+        return scheduler.next_queue().peek_request()
+    return scheduler.running[0] if scheduler.running else None
+
+
+def _remedy(need: int, scheduler: Scheduler) -> str:
+    config = scheduler.config
+    if need > config.usable_blocks:
+        return (
+            f"Give --num-gpu-blocks {need + 1} or more (one is the null block), or keep such "
+            "requests out with a smaller --max-model-len and --too-long drop"
+        )
+    if config.token_budget == 0:
+        return "The token budget is 0: give --max-num-scheduled-tokens a larger value"
+    return "Blocks are held by requests that cannot go on: give more --num-gpu-blocks"

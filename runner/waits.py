@@ -1,0 +1,65 @@
+"""How long each request waited, and under which verdict.
+
+The time from one `schedule()` to the next goes, for everyone in the queues, to the verdict that
+ended admission in the first; for a request set aside, to its own. Nobody walks the queue: the sums
+run on, a request notes them when it enters (`queue_marks`) and takes the difference when it leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.sched.verdicts import Kind, Verdict
+
+if TYPE_CHECKING:
+    from schedbench.runner.requests import Row
+    from schedbench.sched.request import Request
+
+WAIT_VERDICTS = [
+    verdict
+    for verdict in Verdict
+    if verdict.kind in (Kind.STOP, Kind.ASIDE)
+    and verdict not in (Verdict.LIST_DONE, Verdict.PREEMPTED, Verdict.PREEMPTED_SELF)
+]
+PASS_IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
+WAIT_LABELS = [PASS_IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
+_INDEX = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
+
+
+class WaitClock:
+    """Cumulative queue time by verdict, ns."""
+
+    def __init__(self) -> None:
+        self._sums = [0] * len(WAIT_LABELS)
+        self._since_ns = 0
+        self._stop = Verdict.QUEUES_EMPTY
+        self._aside: list[tuple[Request, Verdict]] = []
+
+    def schedule_starts(self, now_ns: int) -> None:
+        """Give the time since the last `schedule()` to what ended admission in it."""
+        elapsed = now_ns - self._since_ns
+        self._since_ns = now_ns
+        if not elapsed:
+            return
+        self._sums[_INDEX[self._stop]] += elapsed
+        for request, verdict in self._aside:
+            waited = request.tag.waited_ns
+            if waited and request.tag.queue_marks:
+                waited[_INDEX[verdict]] += elapsed
+                waited[_INDEX[self._stop]] -= elapsed
+
+    def schedule_ended(self, stop: Verdict, aside: list[tuple[Request, Verdict]]) -> None:
+        self._stop, self._aside = stop, aside
+
+    def enters(self, row: Row, in_flight_ns: int = 0) -> None:
+        """Note a request's entry into the queues, `in_flight_ns` after its arrival."""
+        if not row.waited_ns:
+            row.waited_ns = [0] * len(WAIT_LABELS)
+        row.waited_ns[0] += in_flight_ns
+        row.queue_marks = tuple(self._sums)
+
+    def leaves(self, row: Row) -> None:
+        """Take a request's waits down; nothing if it is not in the queues."""
+        for place, (now, mark) in enumerate(zip(self._sums, row.queue_marks, strict=False)):
+            row.waited_ns[place] += now - mark
+        row.queue_marks = ()
