@@ -17,6 +17,7 @@ Integers = npt.NDArray[np.integer[Any]]
 _HEAD_RATE = 0.1  # of the median window's: a quieter head says nothing about load
 _HEAD_WINDOWS = 3
 _TICK_REPEATS = 0.05  # of rows at the instant of the row before: the clock is too coarse
+_LEAST_TICK_NS = 1_000_000  # finer clocks make no bursts
 _GAP_MEANS = 100  # of the mean gap; gamma arrivals with a CV of 3 stay below it
 _GAP_SHARE = 0.01  # of the duration
 _PILE_FROM, _PILE_BESIDE = 0.99, 0.95  # of the greatest length
@@ -61,12 +62,13 @@ def _about_time(trace: Trace, profile: ArrivalProfile) -> Iterator[Finding]:
         return
     yield from _low_rate_head(profile)
     repeats = profile.same_instant / rows
-    if repeats > _TICK_REPEATS and profile.tick_ns is not None:
+    tick = profile.tick_ns or 0
+    if repeats > _TICK_REPEATS and tick >= _LEAST_TICK_NS:
         yield Finding(
             Oddity.COARSE_TICK,
             profile.same_instant,
             f"{repeats:.1%} of requests share their instant with the one before; arrivals step by "
-            f"{profile.tick_ns / NS_PER_S:g} s, so bursts may be the clock's: import with --spread",
+            f"{tick / NS_PER_S:g} s, so bursts may be the clock's: import with --spread",
         )
     yield from _huge_gap(trace, profile)
     if profile.duration_ns > _YEAR_NS:

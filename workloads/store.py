@@ -15,6 +15,7 @@ from schedbench.workloads.files import Source, faults, find
 from schedbench.workloads.json_form import json_lines
 from schedbench.workloads.json_lines import read_json_lines
 from schedbench.workloads.metadata import Metadata
+from schedbench.workloads.parquet_form import write_options
 from schedbench.workloads.schema import COLUMNS
 from schedbench.workloads.trace import Trace, canonical
 
@@ -104,7 +105,8 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 def _write_parquet(trace: Trace, path: Path) -> None:
     table = trace.table.replace_schema_metadata(Metadata.of(trace).to_parquet(trace.digest))
-    pq.write_table(table, path, compression="zstd", row_group_size=_ROW_GROUP_ROWS)
+    layout = write_options(table.schema)
+    pq.write_table(table, path, row_group_size=_ROW_GROUP_ROWS, **layout)
 
 
 def _write_json_lines(trace: Trace, path: Path) -> None:

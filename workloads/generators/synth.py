@@ -19,6 +19,7 @@ from schedbench.workloads.generators.sessions import rows_in_order
 from schedbench.workloads.generators.workload import Workload
 from schedbench.workloads.json_form import json_lines
 from schedbench.workloads.metadata import Metadata
+from schedbench.workloads.parquet_form import write_options
 from schedbench.workloads.schema import META_HASH_BLOCK
 from schedbench.workloads.trace import Trace
 
@@ -68,7 +69,7 @@ def _write_parts(work: Workload, path: Path) -> str:
     running = hashlib.sha256(b"" if block is None else _line({META_HASH_BLOCK: block}))
     parts = _parts(work)
     first = next(parts)
-    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, first.schema, **write_options(first.schema)) as writer:
         for part in chain([first], parts):
             writer.write_table(part)
             for lines in json_lines(part):
