@@ -1,0 +1,67 @@
+"""Columns of Arrow tables as numpy arrays, and sums that cannot overflow."""
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+NO_LABEL: Final = -1
+_LOW_BITS: Final = 32
+
+
+def ints(table: pa.Table, name: str) -> Ints:
+    """A column of whole numbers that holds no null."""
+    return np.asarray(table.column(name).to_numpy(), dtype=np.int64)
+
+
+def known(table: pa.Table, name: str, among: Mask) -> Ints:
+    """The values of a column that are not null, of the rows in `among`."""
+    return np.asarray(table.column(name).filter(pa.array(among)).drop_null(), dtype=np.int64)
+
+
+def is_known(table: pa.Table, name: str) -> Mask:
+    return np.asarray(pc.is_valid(table.column(name)), dtype=np.bool_)
+
+
+def codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    """A column of labels: each row's place in the list of labels, NO_LABEL for a null."""
+    column = table.column(name).unify_dictionaries().combine_chunks()
+    indices = np.asarray(pc.fill_null(column.indices, NO_LABEL), dtype=np.int64)
+    return indices, column.dictionary.to_pylist()
+
+
+def is_label(table: pa.Table, name: str, *wanted: str) -> Mask:
+    """The rows whose label is one of `wanted`."""
+    indices, labels = codes(table, name)
+    return np.isin(indices, [labels.index(label) for label in wanted if label in labels])
+
+
+def total(values: Ints, counts: Ints | None = None) -> int:
+    """The exact sum of `values`, each taken `counts` times, also beyond 64 bits.
+
+    Exact while the counts add up to less than 2**31.
+    """
+    high, low = values >> _LOW_BITS, values & ((1 << _LOW_BITS) - 1)
+    if counts is None:
+        return (int(high.sum()) << _LOW_BITS) + int(low.sum())
+    return (int(high @ counts) << _LOW_BITS) + int(low @ counts)
+
+
+def weighted_mean(values: npt.NDArray[Any], weights: Ints) -> float | None:
+    """`sum(value * weight) / sum(weight)`; None where nothing weighs anything."""
+    weight = total(weights)
+    return float((values * weights.astype(np.float64)).sum() / weight) if weight else None
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """`part / whole`; None where there is no whole."""
+    return part / whole if whole else None
+
+
+def largest(values: Ints) -> int | None:
+    return int(values.max()) if values.size else None

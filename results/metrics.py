@@ -1,0 +1,93 @@
+"""The summary of a run: the numbers people compare, from its tables.
+
+Every key says its unit; times are whole nanoseconds of the run's clock. A quotient with nothing
+under the line is None. `catalog.py` names each key with its formula and which direction is better.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from schedbench.results.arrays import codes, ints, ratio
+from schedbench.results.pass_metrics import pass_metrics
+from schedbench.results.request_metrics import (
+    arrivals,
+    arrived_since,
+    goodput,
+    latencies,
+    request_counts,
+    request_sums,
+    waits,
+)
+from schedbench.results.spread import spread
+
+_NS = 10**9
+
+
+def summarize(
+    passes: pa.Table,
+    requests: pa.Table,
+    itl: pa.Table,
+    *,
+    slo: Mapping[str, int] | None = None,
+    warmup_ns: int = 0,
+) -> dict[str, Any]:
+    """All metrics of a run.
+
+    Latencies are those of finished requests; the ones that arrived before `warmup_ns` are left out
+    of latencies and goodput, and of nothing else. `itl` comes without them already. `slo` bounds
+    `ttft`, `tpot`, `itl` (a request's longest) or `e2e`, in ns.
+    """
+    start_ns, end_ns = _span(passes, requests)
+    pass_side = pass_metrics(passes)
+    request_side = request_sums(requests)
+    since_ns = max(start_ns, warmup_ns)
+    latency = latencies(requests, warmup_ns)
+    latency["itl_ns"] = spread(ints(itl, "interval_ns"), ints(itl, "count"))
+    counts = request_counts(requests)
+    scheduled = pass_side["tokens_scheduled"]
+    return {
+        **counts,
+        "warmup_ns": warmup_ns,
+        "requests_in_warmup": int((~arrived_since(requests, warmup_ns)).sum()),
+        "arrivals": arrivals(requests),
+        "makespan_ns": end_ns - start_ns,
+        **_rates(counts["requests_finished"], request_side, scheduled, end_ns - start_ns),
+        **latency,
+        **({"goodput": goodput(requests, slo, since_ns, end_ns)} if slo else {}),
+        **pass_side,
+        **request_side,
+        "recomputed_share": ratio(request_side["recomputed_tokens"], scheduled),
+        "waits": waits(requests),
+    }
+
+
+def summarize_timings(timings: pa.Table) -> dict[str, Any]:
+    """Real time by pass, where the runner measured it: it differs from run to run."""
+    columns = ("scheduler_ns", "device_ns", "host_ns")
+    places, labels = codes(timings, "graph")
+    return {
+        **{name: spread(ints(timings.select([name]).drop_null(), name)) for name in columns},
+        "graph_passes": {label: int((places == i).sum()) for i, label in enumerate(labels)},
+    }
+
+
+def _span(passes: pa.Table, requests: pa.Table) -> tuple[int, int]:
+    """From the first arrival to the end of the last pass, ns."""
+    starts = ints(passes, "start_ns")
+    at = ints(requests, "arrival_ns")
+    begin = int(at.min()) if at.size else int(starts[0]) if starts.size else 0
+    end = int(starts[-1] + ints(passes, "duration_ns")[-1]) if starts.size else begin
+    return begin, max(begin, end)
+
+
+def _rates(
+    finished: int, sums: Mapping[str, int], scheduled: int, makespan_ns: int
+) -> dict[str, float | None]:
+    per_second = {
+        "requests_per_s": finished,
+        "output_tokens_per_s": sums["output_tokens"],
+        "scheduled_tokens_per_s": scheduled,
+    }
+    return {name: ratio(amount * _NS, makespan_ns) for name, amount in per_second.items()}

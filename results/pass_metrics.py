@@ -1,0 +1,116 @@
+"""What the pass log adds up to. `docs/metrics.md` lists every key with its formula."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from schedbench.results.arrays import (
+    Ints,
+    Mask,
+    codes,
+    ints,
+    is_label,
+    largest,
+    ratio,
+    total,
+    weighted_mean,
+)
+
+CLOSED_BY_PREEMPTION: Final = "closed_by_preemption"
+
+SUMMED: Final = (
+    "tokens_scheduled",
+    "prefill_tokens",
+    "decode_tokens",
+    "spec_tokens",
+    "admitted",
+    "resumed",
+    "preempted",
+    "preempted_tokens",
+    "admissions_cancelled",
+    "admissions_cancelled_fit",
+    "budget_stranded",
+    "prefix_query_tokens",
+    "prefix_hit_tokens",
+)
+"""Columns of the pass log whose sum is a counter of the same name."""
+
+LARGEST: Final = ("running", "seats_held_by_sessions", "kv_blocks_held_waiting")
+BY_LABEL: Final = ("binding_limit", "admission_stop", "running_stop")
+
+
+def pass_metrics(passes: pa.Table) -> dict[str, Any]:
+    """Counters, and shares of passes and of time, over all passes."""
+    duration = ints(passes, "duration_ns")
+    counters = {name: total(ints(passes, name)) for name in SUMMED}
+    hits = ratio(counters["prefix_hit_tokens"], counters["prefix_query_tokens"])
+    closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
+    return {
+        "passes": passes.num_rows,
+        **counters,
+        "prefix_hit_share": hits,
+        "busy_ns": total(duration),
+        "admission_closed_by_preemption": _part(closed, duration),
+        "budget": _budget(passes, duration),
+        "kv": _kv_blocks(passes, duration),
+        "queues": _queues(passes, duration),
+        "batch": _batches(passes, duration),
+        **{name: _by_label(passes, name, duration) for name in BY_LABEL},
+    }
+
+
+def _part(chosen: Mask, duration: Ints) -> dict[str, int]:
+    """How many passes were of a kind, and how long they took together."""
+    return {"passes": int(chosen.sum()), "ns": total(duration[chosen])}
+
+
+def _by_label(passes: pa.Table, name: str, duration: Ints) -> dict[str, dict[str, int]]:
+    """Passes and time by the label in a column, the longest time first."""
+    places, labels = codes(passes, name)
+    parts = {label: _part(places == place, duration) for place, label in enumerate(labels)}
+    present = [(label, part) for label, part in parts.items() if part["passes"]]
+    return dict(sorted(present, key=lambda each: (-each[1]["ns"], each[0])))
+
+
+def _budget(passes: pa.Table, duration: Ints) -> dict[str, float | None]:
+    spent, budget = ints(passes, "tokens_scheduled"), ints(passes, "token_budget")
+    each = np.divide(spent, budget, out=np.zeros(len(spent)), where=budget > 0)
+    return {
+        "used_share": ratio(total(spent), total(budget)),
+        "used_share_of_time": weighted_mean(each, duration),
+    }
+
+
+def _kv_blocks(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
+    used, free = ints(passes, "kv_blocks_used"), ints(passes, "kv_blocks_free")
+    pool = largest(used + free)
+    mean, most = weighted_mean(used, duration), largest(used)
+    return {
+        "blocks": pool,
+        "used_share_mean": None if mean is None or not pool else mean / pool,
+        "used_share_max": None if most is None or not pool else most / pool,
+    }
+
+
+def _queues(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
+    waiting = ints(passes, "waiting") + ints(passes, "skipped_waiting")
+    return {
+        "running_mean": weighted_mean(ints(passes, "running"), duration),
+        "waiting_mean": weighted_mean(waiting, duration),
+        "waiting_max": largest(waiting),
+        **{f"{name}_max": largest(ints(passes, name)) for name in LARGEST},
+    }
+
+
+def _batches(passes: pa.Table, duration: Ints) -> dict[str, dict[str, int]]:
+    """Passes by what was in them: only decodes, only prompts, both, or nothing."""
+    prefills = ints(passes, "prefill_tokens") > 0
+    decodes = (ints(passes, "decode_tokens") + ints(passes, "spec_tokens")) > 0
+    kinds = {
+        "decode": decodes & ~prefills,
+        "mixed": decodes & prefills,
+        "prefill": prefills & ~decodes,
+        "empty": ~decodes & ~prefills,
+    }
+    return {name: _part(chosen, duration) for name, chosen in kinds.items()}

@@ -1,0 +1,135 @@
+"""A summary equals a naive recomputation, row by row in plain Python."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedbench.results.catalog import CATALOG, FAMILIES, flatten
+from schedbench.results.memory_log import MemoryRun
+from schedbench.results.metrics import summarize, summarize_timings
+
+SLO = {"ttft": 5 * 10**9, "tpot": 5 * 10**7, "itl": 5 * 10**8}
+WARMUP_NS = 10**11
+
+
+def summary_of(
+    run: MemoryRun, *, slo: dict[str, int] | None = None, warmup_ns: int = 0
+) -> dict[str, Any]:
+    tables = run.passes.table(), run.requests.table(), run.itl.table()
+    return summarize(*tables, slo=slo, warmup_ns=warmup_ns)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_counters_are_sums_over_passes_and_requests(made_up: Callable[..., Any], seed: int) -> None:
+    run = made_up(seed)
+    summary = summary_of(run.in_memory())
+    for name in ("tokens_scheduled", "preempted", "preempted_tokens", "admissions_cancelled"):
+        assert summary[name] == sum(row[name] for row in run.passes)
+    reasons = [row["finish_reason"] for row in run.requests]
+    assert summary["requests_finished"] == reasons.count("stop") + reasons.count("length")
+    assert summary["requests_unfinished"] == reasons.count(None)
+    assert summary["requests_aborted"] == reasons.count("abort")
+    assert summary["recomputed_tokens"] == sum(row["recomputed_tokens"] for row in run.requests)
+    assert summary["waits"].get("seats_full_ns") == sum(
+        row["wait_seats_full_ns"] for row in run.requests
+    )
+
+
+@given(seed=st.integers(0, 10**6))
+def test_time_and_passes_are_split_by_label_without_rest(
+    made_up: Callable[..., Any], seed: int
+) -> None:
+    run = made_up(seed)
+    summary = summary_of(run.in_memory())
+    for name in ("binding_limit", "admission_stop", "running_stop"):
+        for label, part in summary[name].items():
+            chosen = [row for row in run.passes if row[name] == label]
+            assert part == {
+                "passes": len(chosen),
+                "ns": sum(row["duration_ns"] for row in chosen),
+            }
+    for name in ("binding_limit", "admission_stop", "running_stop", "batch"):
+        assert sum(part["passes"] for part in summary[name].values()) == summary["passes"]
+        assert sum(part["ns"] for part in summary[name].values()) == summary["busy_ns"]
+    closed = summary["admission_stop"].get("closed_by_preemption", {"passes": 0, "ns": 0})
+    assert summary["admission_closed_by_preemption"] == closed
+
+
+@given(seed=st.integers(0, 10**6))
+def test_shares_of_time_weigh_each_pass_by_its_duration(
+    made_up: Callable[..., Any], seed: int
+) -> None:
+    run = made_up(seed)
+    summary = summary_of(run.in_memory())
+    busy = sum(row["duration_ns"] for row in run.passes)
+    used = sum(row["kv_blocks_used"] * row["duration_ns"] for row in run.passes)
+    assert summary["kv"]["used_share_mean"] == pytest.approx(used / busy / 2000)
+    running = sum(row["running"] * row["duration_ns"] for row in run.passes)
+    assert summary["queues"]["running_mean"] == pytest.approx(running / busy)
+    budget = [row for row in run.passes if row["token_budget"]]
+    spent = sum(r["tokens_scheduled"] / r["token_budget"] * r["duration_ns"] for r in budget)
+    assert summary["budget"]["used_share_of_time"] == pytest.approx(spent / busy)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_latencies_are_of_finished_requests_after_the_warm_up(
+    made_up: Callable[..., Any], seed: int
+) -> None:
+    run = made_up(seed)
+    summary = summary_of(run.in_memory(), warmup_ns=WARMUP_NS)
+    for name in ("ttft_ns", "tpot_ns", "e2e_ns"):
+        values = [row[name] for row in run.requests if counts(row) and row[name] is not None]
+        assert summary[name]["n"] == len(values)
+        assert summary[name]["max"] == max(values, default=None)
+    early = sum(row["arrival_ns"] < WARMUP_NS for row in run.requests)
+    assert summary["requests_in_warmup"] == early
+    assert summary["itl_ns"]["n"] == sum(run.itl.values())
+
+
+@given(seed=st.integers(0, 10**6))
+def test_goodput_counts_who_met_every_bound_among_all_who_arrived(
+    made_up: Callable[..., Any], seed: int
+) -> None:
+    run = made_up(seed)
+    goodput = summary_of(run.in_memory(), slo=SLO, warmup_ns=WARMUP_NS)["goodput"]
+    columns = {"ttft": "ttft_ns", "tpot": "tpot_ns", "itl": "itl_max_ns"}
+    met = sum(
+        counts(row) and all((row[columns[name]] or 0) <= bound for name, bound in SLO.items())
+        for row in run.requests
+    )
+    arrived = sum(row["arrival_ns"] >= WARMUP_NS for row in run.requests)
+    assert goodput["requests_met"] == met
+    assert goodput["share"] == (met / arrived if arrived else None)
+
+
+def counts(row: dict[str, Any]) -> bool:
+    return row["finish_reason"] in ("stop", "length") and row["arrival_ns"] >= WARMUP_NS
+
+
+def test_a_run_of_nothing_has_counters_of_zero_and_no_quotients(
+    made_up: Callable[..., Any],
+) -> None:
+    summary = summary_of(made_up(0, passes=0, requests=0).in_memory(), slo=SLO)
+    flat = dict(flatten(summary))
+    assert flat["passes"] == flat["requests"] == flat["makespan_ns"] == 0
+    assert flat["ttft_ns.p99"] is None
+    assert flat["kv.used_share_mean"] is None
+    assert flat["requests_per_s"] is None
+
+
+def test_every_number_of_a_summary_is_in_the_catalog(made_up: Callable[..., Any]) -> None:
+    keys = {key for key, _ in flatten(summary_of(made_up(3).in_memory(), slo=SLO))}
+    named = {key for key in keys if not key.startswith(tuple(f"{f}." for f in FAMILIES))}
+    assert named == set(CATALOG)
+
+
+def test_real_time_that_a_runner_does_not_measure_has_no_percentiles(
+    made_up: Callable[..., Any],
+) -> None:
+    timings = summarize_timings(made_up(1).in_memory().timings.table())
+    assert timings["scheduler_ns"]["p50"] == 1000
+    assert timings["device_ns"] == {"n": 0} | dict.fromkeys(("mean", "p50", "p90", "p99", "max"))
+    assert timings["graph_passes"] == {}
