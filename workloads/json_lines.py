@@ -6,8 +6,10 @@ and the first line at fault is named with its text.
 """
 
 import io
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -18,6 +20,7 @@ from schedbench.workloads.files import Source, faults
 from schedbench.workloads.place import Place, shown
 
 _BLOCK_BYTES = 1 << 25
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Fields = Mapping[str, pa.DataType]
 
@@ -37,6 +40,17 @@ def read_json_lines(
             place = place.moved(table.num_rows)
 
 
+def first_object(source: Source) -> dict[str, Any]:
+    """The fields of the first line; empty if that is no JSON object."""
+    with faults(source.place):
+        line = source.first_line().removeprefix(_BYTE_ORDER_MARK)
+    try:
+        values = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
 def line_of(source: Source, row: int) -> int:
     """The line, from 1, of the row-th line that is not blank."""
     with source.stream() as stream:
@@ -54,7 +68,7 @@ def _blocks(source: Source, skip_lines: int) -> Iterator[bytes]:
     with source.stream() as stream:
         while data := stream.read(_BLOCK_BYTES):
             if at_start:
-                data, at_start = data.removeprefix(b"\xef\xbb\xbf"), False
+                data, at_start = data.removeprefix(_BYTE_ORDER_MARK), False
             lines, newline, tail = data.rpartition(b"\n")
             if newline:
                 yield _without(rest + lines + newline, skip_lines)
@@ -86,18 +100,20 @@ def _parsed(block: bytes, fields: Fields, others: bool, place: Place) -> pa.Tabl
     except pa.ArrowException:
         table = None
     if table is None or table.num_rows != count:
-        return _table(_objects(block, place), fields, others, place)
+        exact = any(pa.types.is_decimal(arrow) for arrow in fields.values())
+        return _table(_objects(block, exact, place), fields, others, place)
     return table
 
 
-def _objects(block: bytes, place: Place) -> list[dict[str, Any]]:
+def _objects(block: bytes, exact: bool, place: Place) -> list[dict[str, Any]]:
+    """The lines as objects; `exact` keeps every digit of numbers that are no integers."""
     rows: list[dict[str, Any]] = []
     for line in block.split(b"\n"):
         if not line.strip():
             continue
         try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
+            row = json.loads(line, parse_float=Decimal if exact else float)
+        except ValueError as error:
             text = shown(line.decode(errors="replace").strip())
             found = f"{place.row(len(rows))} is not JSON ({error}): {text}"
             raise place.refuse_input(found, "Correct or remove the line") from error
@@ -136,7 +152,7 @@ def _column(values: list[Any], name: str, arrow: pa.DataType | None, place: Plac
 def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "truth value"
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return "number"
     names: dict[type, str] = {str: "text", list: "list", dict: "object"}
     return next(name for kind, name in names.items() if isinstance(value, kind))

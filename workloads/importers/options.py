@@ -1,0 +1,45 @@
+"""What can be asked of an import; every option that is used is recorded in provenance."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Defaults refuse whatever would change the traffic.
+
+    Attributes:
+        on_zero_output: what to do with requests that generated nothing (failures): refuse the
+            file, drop them, or give each one token.
+        strict_order: refuse rows that are out of order instead of sorting them.
+        dedupe_ids: `suffix` gives every repeat of a request id `-2`, `-3`, ...
+        spread: draw the arrivals of one tick of a coarse clock evenly over that tick.
+        seed: of the spread.
+        limit: keep the first requests only, after dropping and sorting.
+        tz: the zone of dates without one, by IANA name; UTC when not given.
+        time_unit: s, ms, us or ns, where a format's times are in another unit than it states.
+        hash_block_tokens: tokens a prefix id covers, where not the format's usual number.
+        tokens_per_image: assumed length of each image, for traces that count images only.
+        mapping: for `columns`: schema column -> source column, `:unit` for times.
+    """
+
+    on_zero_output: Literal["error", "drop", "one"] = "error"
+    strict_order: bool = False
+    dedupe_ids: Literal["suffix"] | None = None
+    spread: bool = False
+    seed: int = 0
+    limit: int | None = None
+    tz: str | None = None
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    hash_block_tokens: int | None = None
+    tokens_per_image: int | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults, for provenance."""
+        defaults = asdict(DEFAULT_OPTIONS)
+        return {name: value for name, value in asdict(self).items() if value != defaults[name]}
+
+
+DEFAULT_OPTIONS = ImportOptions()

@@ -1,0 +1,63 @@
+"""Every format that can be imported, and the two ways in."""
+
+import os
+
+from schedbench.errors import UsageError
+from schedbench.workloads.files import find
+from schedbench.workloads.importers.azure import AZURE
+from schedbench.workloads.importers.bailian import BAILIAN
+from schedbench.workloads.importers.burstgpt import BURSTGPT
+from schedbench.workloads.importers.columns import COLUMNS
+from schedbench.workloads.importers.mooncake import MOONCAKE
+from schedbench.workloads.importers.options import DEFAULT_OPTIONS, ImportOptions
+from schedbench.workloads.importers.publish import publish
+from schedbench.workloads.sniff import OWN_FORMAT, describe_head, sniff
+from schedbench.workloads.store import read_trace
+from schedbench.workloads.trace import Trace
+
+IMPORTERS = {importer.name: importer for importer in (AZURE, MOONCAKE, BURSTGPT, BAILIAN, COLUMNS)}
+
+_OF_SOME_FORMATS = frozenset().union(*(importer.options for importer in IMPORTERS.values()))
+"""Options that would be without effect on formats that do not list them."""
+
+
+def load_trace(
+    path: str | os.PathLike[str],
+    *,
+    fmt: str | None = None,
+    options: ImportOptions = DEFAULT_OPTIONS,
+) -> Trace:
+    """A trace of any kind: read if it is in the canonical schema, else imported.
+
+    Raises TraceError naming row, column, rule and remedy; UsageError for options that do not fit.
+    """
+    named = fmt or ("columns" if options.mapping else sniff(path))
+    if named != OWN_FORMAT:
+        return import_trace(path, fmt=named, options=options)
+    if unfit := options.changed().keys() - {"limit"}:
+        flag = min(unfit).replace("_", "-")
+        raise UsageError(f"--{flag} is for imports, and {path} is in the canonical schema already")
+    return read_trace(path, limit=options.limit)
+
+
+def import_trace(
+    path: str | os.PathLike[str],
+    *,
+    fmt: str | None = None,
+    options: ImportOptions = DEFAULT_OPTIONS,
+) -> Trace:
+    """Import a file of another format: `fmt` by name, or found out by the file's content."""
+    source = find(path)
+    named = fmt or ("columns" if options.mapping else sniff(path))
+    if named is None:
+        found = f"is of no format known here; it holds {describe_head(source)}"
+        remedy = "Name its columns: --map arrival=NAME:s,prompt=NAME,output=NAME"
+        raise source.place.refuse_input(found, remedy)
+    if named not in IMPORTERS:
+        listed = ", ".join(IMPORTERS)
+        raise UsageError(f"there is no importer {named!r}; there are {listed}")
+    importer = IMPORTERS[named]
+    if unfit := options.changed().keys() & (_OF_SOME_FORMATS - importer.options):
+        flag = min(unfit).replace("_", "-")
+        raise UsageError(f"--{flag} has no effect on the format {named}; leave it out")
+    return publish(importer, source, options)

@@ -1,0 +1,124 @@
+"""Source times to integer nanoseconds, by decimal arithmetic on their digits, never floats."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schedbench.workloads.exact import first_row_where, is_text
+from schedbench.workloads.importers.zones import ZonedDates
+from schedbench.workloads.place import Place, shown
+
+Nanoseconds = npt.NDArray[np.int64]
+
+DIGITS_TO_NS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+"""Decimal places of each unit that make a nanosecond."""
+
+JSON_TIME = pa.decimal128(38, 18)
+"""What a time in JSON is parsed to, so that none of its digits is lost."""
+
+_WIDE = pa.decimal256(76, 40)
+
+
+@dataclass(slots=True)
+class Clock:
+    """Reads one file's times, batch after batch, and remembers what kind they are."""
+
+    unit: str
+    """s, ms, us, ns; or `datetime`."""
+    tz: str | None = None
+    rounded: int = 0
+    """How many times had digits below a nanosecond."""
+    dates: ZonedDates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dates = ZonedDates(self.tz)
+
+    @property
+    def is_wall(self) -> bool:
+        return self.unit == "datetime"
+
+    def provenance(self) -> dict[str, str]:
+        return {"unit": self.unit, **({"zone": self.dates.zone()} if self.is_wall else {})}
+
+    def told(self) -> str:
+        """How times were read, for people to see a wrong guess."""
+        names = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+        return self.dates.told() if self.is_wall else names[self.unit]
+
+    def read(self, values: pa.ChunkedArray, column: str, place: Place) -> Nanoseconds:
+        """Nanoseconds since 1970 for dates, since the source's own zero for numbers."""
+        if values.null_count:
+            row = first_row_where(values, lambda part: bool(part.null_count))
+            raise place.refuse(row, column, "is missing", "Every request needs a time")
+        if self.is_wall:
+            return self.dates.read(values, column, place)
+        numbers = self.durations(values, column, place)
+        place.refuse_where(
+            numbers < 0,
+            column,
+            lambda row: f"{shown(values[row].as_py())} is negative",
+            "Time never goes back: correct the row",
+        )
+        return numbers
+
+    def durations(self, values: pa.ChunkedArray, column: str, place: Place) -> Nanoseconds:
+        """Numbers of the clock's unit, none of them null."""
+        digits = DIGITS_TO_NS[self.unit]
+        try:
+            decimals, rounded = _decimals(values, digits)
+        except pa.ArrowInvalid as error:
+            row = first_row_where(values, lambda part: not _reads(part, digits))
+            found = f"{shown(values[row].as_py())} is not a finite number of {self.unit}"
+            remedy = "Correct the row; dates need the unit datetime"
+            raise place.refuse(row, column, found, remedy) from error
+        self.rounded += rounded
+        units, overflow = _unscaled(decimals)
+        place.refuse_where(
+            overflow,
+            column,
+            lambda row: f"{shown(values[row].as_py())} {self.unit} is beyond 292 years",
+            "Check the unit",
+        )
+        return units
+
+
+def _decimals(values: pa.ChunkedArray, digits: int) -> tuple[pa.ChunkedArray, int]:
+    """Numbers with so many decimals, and how many had to be rounded to that (half to even)."""
+    plain = _plain(values)
+    try:
+        return plain.cast(pa.decimal128(38, digits)), 0
+    except pa.ArrowInvalid:
+        exact = plain.cast(_WIDE)
+    rounded = pc.round(exact, digits, round_mode="half_to_even")
+    changed = pc.sum(pc.not_equal(exact, rounded)).as_py() or 0
+    return rounded.cast(pa.decimal128(38, digits)), changed
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Digits as text: a binary fraction by its shortest decimal form, as a CSV would hold it."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_floating(values.type):
+        return values.cast(pa.string())
+    return pc.utf8_trim_whitespace(values) if is_text(values.type) else values
+
+
+def _reads(values: pa.ChunkedArray, digits: int) -> bool:
+    try:
+        _decimals(values, digits)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _unscaled(decimals: pa.ChunkedArray) -> tuple[Nanoseconds, npt.NDArray[np.bool_]]:
+    """The digits of 128-bit decimals without the point, and which overflow 64 bits."""
+    words = [np.empty((0, 2), dtype=np.int64)]
+    for chunk in decimals.chunks:
+        held = np.frombuffer(chunk.buffers()[1], dtype="<i8").reshape(-1, 2)
+        words.append(held[chunk.offset : chunk.offset + len(chunk)])
+    low, high = np.concatenate(words).T
+    return np.ascontiguousarray(low), high != (low >> 63)

@@ -1,0 +1,67 @@
+"""Which format a file is in, by its content: magic bytes, header or first line."""
+
+import os
+
+import pyarrow.parquet as pq
+
+from schedbench.workloads.csv_text import header_line, names_in
+from schedbench.workloads.files import Source, faults, find
+from schedbench.workloads.json_lines import first_object
+from schedbench.workloads.schema import META_SCHEMA, REQUIRED
+
+OWN_FORMAT = "schedbench"
+PARQUET_MAGIC = b"PAR1"
+
+_BY_COLUMNS = (
+    (OWN_FORMAT, frozenset(REQUIRED)),
+    ("azure", frozenset({"TIMESTAMP", "ContextTokens", "GeneratedTokens"})),
+    ("burstgpt", frozenset({"Timestamp", "Model", "Request tokens", "Response tokens"})),
+    ("bailian", frozenset({"chat_id", "parent_chat_id", "timestamp", "input_length"})),
+    ("mooncake", frozenset({"timestamp", "input_length", "output_length"})),
+    ("mooncake", frozenset({"timestamp", "text_input", "output_length"})),
+)
+"""The first whose columns are all there; the more particular stand first."""
+
+_IN_CSV = frozenset({"azure", "burstgpt"})
+
+
+def sniff(path: str | os.PathLike[str]) -> str | None:
+    """`schedbench`, the name of an importer, or None. Raises TraceError if it cannot be read."""
+    source = find(path)
+    names = column_names(source)
+    if META_SCHEMA in names:
+        return OWN_FORMAT
+    found = next((name for name, columns in _BY_COLUMNS if columns <= names), None)
+    if found is None or kind_of(source) == "parquet":
+        return found if found == OWN_FORMAT else None
+    return found if (found in _IN_CSV) == (kind_of(source) == "csv") else None
+
+
+def kind_of(source: Source) -> str:
+    """`parquet`, `jsonl` or `csv`: the three carriers."""
+    with faults(source.place):
+        head = source.head(64)
+    if head.startswith(PARQUET_MAGIC):
+        return "parquet"
+    return "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
+
+
+def column_names(source: Source) -> set[str]:
+    """The names of columns or fields, and of Parquet metadata."""
+    match kind_of(source):
+        case "parquet":
+            with faults(source.place), source.raw() as file:
+                parquet = pq.ParquetFile(file)
+                keys = {key.decode() for key in parquet.metadata.metadata or {}}
+                return keys | set(parquet.schema_arrow.names)
+        case "jsonl":
+            return set(first_object(source))
+        case _:
+            return set(names_in(header_line(source)))
+
+
+def describe_head(source: Source) -> str:
+    """What a message says of a file that nobody recognises."""
+    kind = {"parquet": "Parquet", "jsonl": "JSON Lines", "csv": "text"}[kind_of(source)]
+    names = sorted(column_names(source))
+    return f"{kind} with the columns {', '.join(names[:12]) or 'none'}"[:300]
