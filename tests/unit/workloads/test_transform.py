@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from schedbench.errors import TraceError, UsageError
 from schedbench.workloads.generators.arrivals import Gamma
 from schedbench.workloads.generators.lengths import Fixed, Lengths, Lognormal, Uniform
