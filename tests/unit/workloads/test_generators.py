@@ -1,5 +1,6 @@
 """Laws of the generators."""
 
+import doctest
 from collections.abc import Callable
 from pathlib import Path
 
@@ -276,3 +277,10 @@ def test_a_wrong_option_is_refused_by_name(
 def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="nowhere"):
         synth_to_file(Workload(requests=1), tmp_path / "nowhere" / "t.parquet")
+
+
+def test_the_page_on_generators_shows_what_it_says() -> None:
+    page = Path(__file__).parents[3] / "docs" / "generators.md"
+    result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert result.attempted > 20
+    assert result.failed == 0
