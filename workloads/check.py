@@ -4,7 +4,7 @@ Each failure names the row, the column, the rule and what to do about it. A `Che
 trace whole or in batches, and remembers of earlier rows what the next ones are judged by.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from schedbench.workloads.check_nested import check_nested
 from schedbench.workloads.check_order import OrderChecks
 from schedbench.workloads.check_prefix import PrefixChecks
 from schedbench.workloads.place import Place
-from schedbench.workloads.schema import COLUMNS
+from schedbench.workloads.schema import COLUMNS, NOT_KNOWN
 
 _LEAST: dict[str, int | None] = {
     "prompt_tokens": 1,
@@ -49,7 +49,7 @@ class Checks:
 
     def feed(self, table: pa.Table) -> None:
         """Check the next rows; the columns have the schema's types already."""
-        place = self.place.moved(self.rows)
+        place = _with_source_rows(self.place.moved(self.rows), table)
         _check_values(table, place)
         self._order.feed(table, place)
         self._request_ids.feed(table, place)
@@ -64,6 +64,19 @@ class Checks:
         if not self.rows:
             raise self.place.refuse_input("holds no requests", "A trace needs at least one row")
         self._order.finish(self.place)
+
+
+def _with_source_rows(place: Place, table: pa.Table) -> Place:
+    """Imported rows may have moved: complaints name the source's row too where it differs."""
+    source_rows = integers(table, "source_row")
+    if source_rows is None:
+        return place
+
+    def in_source(row: int) -> str | None:
+        there = int(source_rows[row - place.first_row])
+        return f"source row {there}" if there not in {row, NOT_KNOWN} else None
+
+    return replace(place, also=in_source)
 
 
 def check_table(table: pa.Table, hash_block_tokens: int | None, source: str) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from schedbench.workloads.files import Source, faults
-from schedbench.workloads.json_lines import line_of
+from schedbench.workloads.json_lines import in_lines
 from schedbench.workloads.place import Place, shown
 
 _BLOCK_BYTES = 1 << 24
@@ -34,7 +34,7 @@ def read_csv_text(source: Source, names: Sequence[str]) -> Iterator[tuple[Place,
     """The named columns as text, the empty text where a value is missing. Raises TraceError."""
     header = header_line(source)
     refuse_missing(names, names_in(header), source.place)
-    place = replace(source.place, line_of=lambda row: line_of(source, row + 1))
+    place = in_lines(source, skip_lines=1)
     with faults(place), source.stream() as stream:
         for batch in _batches(stream, names, delimiter_of(header), place):
             yield place, pa.Table.from_batches([batch])

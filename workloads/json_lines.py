@@ -32,7 +32,7 @@ def read_json_lines(
 
     `others` keeps further fields too, with types as Arrow finds them. Raises TraceError.
     """
-    place = replace(source.place, line_of=lambda row: line_of(source, row + skip_lines))
+    place = in_lines(source, skip_lines)
     with faults(place):
         for block in _blocks(source, skip_lines):
             table = _parsed(block, fields, others, place)
@@ -51,14 +51,18 @@ def first_object(source: Source) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def line_of(source: Source, row: int) -> int:
-    """The line, from 1, of the row-th line that is not blank."""
+def in_lines(source: Source, skip_lines: int) -> Place:
+    """A place whose rows are the lines that are not blank, after the first `skip_lines`."""
+    return replace(source.place, also=lambda row: _line_of(source, row + skip_lines))
+
+
+def _line_of(source: Source, row: int) -> str | None:
     with source.stream() as stream:
         for number, line in enumerate(io.BufferedReader(stream), 1):
             row -= bool(line.strip())
             if row < 0:
-                return number
-    return 0
+                return f"line {number}"
+    return None
 
 
 def _blocks(source: Source, skip_lines: int) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Where in an input something stands, in the words of every complaint about a trace."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +21,33 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A source and the number of its first row at hand; rows count from 0, lines from 1."""
+    """A source and the number of its first row at hand; rows count from 0, lines from 1.
+
+    `also` says where else a row can be found, such as `line 3`; it is asked only when something
+    is wrong. `names` are the source's own names of columns.
+    """
 
     source: str
     first_row: int = 0
-    line_of: Callable[[int], int] | None = None
-    """For text files: the line that holds a row, looked up only when something is wrong."""
+    also: Callable[[int], str | None] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def moved(self, rows: int) -> "Place":
         return replace(self, first_row=self.first_row + rows)
 
     def row(self, index: int) -> str:
         row = self.first_row + index
-        return f"row {row}" if self.line_of is None else f"row {row} (line {self.line_of(row)})"
+        elsewhere = None if self.also is None else self.also(row)
+        return f"row {row} ({elsewhere})" if elsewhere else f"row {row}"
 
     def refuse(self, index: int, column: str, found: str, remedy: str) -> TraceError:
         """The error for one row; `found` states the value and the rule that it breaks."""
-        where = f"{self.source}: {self.row(index)}, column {column}"
+        where = f"{self.source}: {self.row(index)}, column {self.names.get(column, column)}"
         return TraceError(f"{where}: {found}. {remedy}.")
 
     def refuse_column(self, column: str, found: str, remedy: str) -> TraceError:
-        return TraceError(f"{self.source}: column {column}: {found}. {remedy}.")
+        name = self.names.get(column, column)
+        return TraceError(f"{self.source}: column {name}: {found}. {remedy}.")
 
     def refuse_input(self, found: str, remedy: str) -> TraceError:
         return TraceError(f"{self.source}: {found}. {remedy}.")

@@ -4,6 +4,8 @@
 fraction at all where it is zero, in 2024; `T...Z`, milliseconds and an image count in 2025.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,7 +17,7 @@ from schedbench.workloads.importers.draft import Batches, Draft, Importer, Publi
 from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.times import Clock
-from schedbench.workloads.schema import BY_NAME
+from schedbench.workloads.schema import BY_NAME, REQUIRED
 
 _TEXT = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _IMAGES = "NumImages"
@@ -25,19 +27,21 @@ def read(source: Source, options: ImportOptions, report: Report) -> Draft:
     has_images = _IMAGES in names_in(header_line(source))
     if options.tokens_per_image is not None and not has_images:
         raise UsageError("--tokens-per-image needs a trace that counts images")
-    clock, batches = Clock("datetime", options.tz), Batches()
+    clock, batches = Clock("datetime", options.tz), Batches(source.place)
     for place, text in read_csv_text(source, (*_TEXT, *([_IMAGES] if has_images else []))):
         batches.add(
+            place,
             arrival_ns=clock.read(text.column(_TEXT[0]), _TEXT[0], place),
             prompt_tokens=token_counts(text.column(_TEXT[1]), _TEXT[1], place),
             output_tokens=token_counts(text.column(_TEXT[2]), _TEXT[2], place),
         )
         if has_images:
-            batches.add(_images=token_counts(text.column(_IMAGES), _IMAGES, place))
-    table = batches.table(source.place)
+            batches.add(place, _images=token_counts(text.column(_IMAGES), _IMAGES, place))
+    table = batches.table()
     if has_images:
         table = _with_images(table, options.tokens_per_image, report)
-    return Draft(table, clock)
+    names = dict(zip(REQUIRED, _TEXT, strict=True))
+    return Draft(table, clock, replace(batches.place, names=names))
 
 
 def _with_images(table: pa.Table, tokens_each: int | None, report: Report) -> pa.Table:

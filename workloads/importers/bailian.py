@@ -5,6 +5,7 @@
 is -1. Ids are salted per file, so files are imported one by one.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,19 @@ _FIELDS = {
     "type": pa.string(),
     "hash_ids": _IDS,
 }
+_NAMES = {
+    "arrival_ns": "timestamp",
+    "prompt_tokens": "input_length",
+    "output_tokens": "output_length",
+}
 Rows = npt.NDArray[np.int64]
 
 
 def read(source: Source, options: ImportOptions, report: Report) -> Draft:
-    clock, batches = Clock(options.time_unit or "s"), Batches()
+    clock, batches = Clock(options.time_unit or "s"), Batches(source.place)
     for place, lines in read_json_lines(source, _FIELDS):
         batches.add(
+            place,
             arrival_ns=clock.read(lines.column("timestamp"), "timestamp", place),
             prompt_tokens=token_counts(lines.column("input_length"), "input_length", place),
             output_tokens=token_counts(lines.column("output_length"), "output_length", place),
@@ -52,10 +59,11 @@ def read(source: Source, options: ImportOptions, report: Report) -> Draft:
             _chat=exactly(lines.column("chat_id"), pa.int64(), "chat_id", place),
             _parent=exactly(lines.column("parent_chat_id"), pa.int64(), "parent_chat_id", place),
         )
-    table = batches.table(source.place)
+    table = batches.table()
     parents = _earlier(_parent_rows(table, report), required(table, "arrival_ns"), report)
     table = with_columns(table, after=nullable(parents), _root=pa.array(_roots(parents)))
-    return Draft(table, clock, options.hash_block_tokens or HASH_BLOCK_TOKENS)
+    place = replace(batches.place, names=_NAMES)
+    return Draft(table, clock, place, options.hash_block_tokens or HASH_BLOCK_TOKENS)
 
 
 def _parent_rows(table: pa.Table, report: Report) -> Rows:

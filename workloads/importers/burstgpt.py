@@ -4,6 +4,8 @@ Times are seconds since the first day's midnight, local, mostly whole; a failed 
 response tokens; `Elapsed time` runs from submission to the last token.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,18 +19,20 @@ from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.sessions import Rows, in_sessions
 from schedbench.workloads.importers.times import Clock
-from schedbench.workloads.schema import BY_NAME
+from schedbench.workloads.schema import BY_NAME, REQUIRED
 
-_ALWAYS = ("Timestamp", "Model", "Request tokens", "Response tokens", "Log Type")
+_NUMBERS = ("Timestamp", "Request tokens", "Response tokens")
+_ALWAYS = (*_NUMBERS, "Model", "Log Type")
 _SESSION, _ELAPSED = "Session ID", "Elapsed time"
 
 
 def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
     header = names_in(header_line(source))
     extra = [name for name in (_SESSION, _ELAPSED) if name in header]
-    clock, batches = Clock(options.time_unit or "s"), Batches()
+    clock, batches = Clock(options.time_unit or "s"), Batches(source.place)
     for place, text in read_csv_text(source, (*_ALWAYS, *extra)):
         batches.add(
+            place,
             arrival_ns=clock.read(text.column("Timestamp"), "Timestamp", place),
             prompt_tokens=token_counts(text.column("Request tokens"), "Request tokens", place),
             output_tokens=token_counts(text.column("Response tokens"), "Response tokens", place),
@@ -36,10 +40,11 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
         )
         if _SESSION in extra:
             labels = text.column(_SESSION)
-            batches.add(_label=pc.if_else(pc.equal(labels, ""), None, labels))
+            batches.add(place, _label=pc.if_else(pc.equal(labels, ""), None, labels))
         if _ELAPSED in extra:
-            batches.add(_elapsed=clock.read(text.column(_ELAPSED), _ELAPSED, place))
-    return Draft(batches.table(source.place), clock)
+            batches.add(place, _elapsed=clock.read(text.column(_ELAPSED), _ELAPSED, place))
+    names = dict(zip(REQUIRED, _NUMBERS, strict=True))
+    return Draft(batches.table(), clock, replace(batches.place, names=names))
 
 
 def link(table: pa.Table, _draft: Draft, report: Report) -> pa.Table:

@@ -1,6 +1,6 @@
 """Any CSV, JSON Lines or Parquet whose columns the user names: `--map arrival=ts:ms,...`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import orjson
@@ -66,11 +66,14 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
     wanted = resolve(options.mapping)
     if options.hash_block_tokens is None and any(c.target == "hash_ids" for c in wanted):
         raise UsageError("--map hash_ids needs --hash-block-tokens: how many tokens an id covers")
-    reader, batches = Reader(options.tz), Batches()
+    reader, batches = Reader(options.tz), Batches(source.place)
     for place, table in read_columns(source, wanted):
-        batches.add(**{c.target: reader.read(c, table.column(c.source), place) for c in wanted})
-    table = _with_structs(batches.table(source.place))
-    return Draft(table, reader.clocks["arrival_ns"], options.hash_block_tokens)
+        batches.add(
+            place, **{c.target: reader.read(c, table.column(c.source), place) for c in wanted}
+        )
+    table = _with_structs(batches.table())
+    place = replace(batches.place, names={c.target: c.source for c in wanted})
+    return Draft(table, reader.clocks["arrival_ns"], place, options.hash_block_tokens)
 
 
 def _parsed(values: pa.ChunkedArray, column: Mapped, place: Place) -> pa.ChunkedArray:

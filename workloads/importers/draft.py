@@ -34,6 +34,8 @@ class Draft:
 
     table: pa.Table
     clock: Clock
+    place: Place
+    """The first row of the source, with its own names of columns."""
     hash_block_tokens: int | None = None
 
 
@@ -60,15 +62,19 @@ class Importer:
 class Batches:
     """Collects a file's batches column by column, and joins them into one table."""
 
+    place: Place
+    """The file; then its first row."""
     parts: dict[str, list[Any]] = field(default_factory=dict)
 
-    def add(self, **columns: pa.ChunkedArray | npt.NDArray[Any]) -> None:
+    def add(self, place: Place, **columns: pa.ChunkedArray | npt.NDArray[Any]) -> None:
+        if place.first_row == 0:
+            self.place = place
         for name, values in columns.items():
             self.parts.setdefault(name, []).append(values)
 
-    def table(self, place: Place) -> pa.Table:
+    def table(self) -> pa.Table:
         if not self.parts:
-            raise place.refuse_input("holds no requests", "A trace needs at least one row")
+            raise self.place.refuse_input("holds no requests", "A trace needs at least one row")
         return pa.table({name: _joined(parts) for name, parts in self.parts.items()})
 
 

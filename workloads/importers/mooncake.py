@@ -6,6 +6,7 @@ later turn may state a `delay` after the turn before it instead of a time of its
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,14 +47,14 @@ def fields_of(first: Mapping[str, Any], place: Place) -> dict[str, pa.DataType]:
 
 
 def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
-    clock, batches, start = Clock(options.time_unit or "ms"), Batches(), source.place
+    clock, batches = Clock(options.time_unit or "ms"), Batches(source.place)
     fields = fields_of(first_object(source), source.place)
     for place, lines in read_json_lines(source, fields):
-        start = place if not place.first_row else start
         stamps = lines.column("timestamp")
         if "session_id" in fields:
             delays = lines.column("delay")
             batches.add(
+                place,
                 _label=exactly(lines.column("session_id"), pa.string(), "session_id", place),
                 _delay=clock.read(_or_zero(delays), "delay", place),
                 _has_delay=delays.is_valid().to_numpy(),
@@ -61,15 +62,18 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
             )
             stamps = _or_zero(stamps)
         batches.add(
+            place,
             arrival_ns=clock.read(stamps, "timestamp", place),
             prompt_tokens=token_counts(lines.column("input_length"), "input_length", place),
             output_tokens=token_counts(lines.column("output_length"), "output_length", place),
             hash_ids=exactly(lines.column("hash_ids"), fields["hash_ids"], "hash_ids", place),
         )
-    table = batches.table(source.place)
+    table = batches.table()
     if "session_id" in fields:
-        table = arrivals_by_delay(table, start)
-    return Draft(table, clock, options.hash_block_tokens or HASH_BLOCK_TOKENS)
+        table = arrivals_by_delay(table, batches.place)
+    names = {"prompt_tokens": "input_length", "output_tokens": "output_length"}
+    place = replace(batches.place, names={"arrival_ns": "timestamp", **names})
+    return Draft(table, clock, place, options.hash_block_tokens or HASH_BLOCK_TOKENS)
 
 
 def _or_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -25,7 +25,7 @@ def publish(importer: Importer, source: Source, options: ImportOptions) -> Trace
     report = Report()
     draft = importer.read(source, options, report)
     report.change(draft.clock.rounded, "times with digits below 1 ns, rounded")
-    table, origin_ns = settle(draft.table, options, source.place, report)
+    table, origin_ns = settle(draft.table, options, draft.place, report)
     table = importer.link(table, draft, report)
     table = _with_unique_ids(table, options, report)
     tick = tick_of(required(table, "arrival_ns"), origin_ns)

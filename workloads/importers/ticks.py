@@ -10,7 +10,7 @@ from schedbench.workloads.arrays import Integers
 from schedbench.workloads.arrival_profile import NS_PER_S, find_tick
 
 _COARSE_SHARE = 0.05  # of the rows, at an instant that an earlier row has taken
-_WHOLE_SHARE = 0.8  # of the rows, at whole multiples of a power of ten
+_WHOLE_SHARE = 0.5  # of the rows, at whole multiples of a power of ten
 
 
 @dataclass(frozen=True, slots=True)
