@@ -5,6 +5,7 @@ trace whole or in batches, and remembers of earlier rows what the next ones are 
 """
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from schedbench.workloads.check_order import OrderChecks
 from schedbench.workloads.check_prefix import PrefixChecks
 from schedbench.workloads.place import Place
 from schedbench.workloads.schema import COLUMNS, NOT_KNOWN
+
+if TYPE_CHECKING:
+    from schedbench.workloads.trace import Trace
 
 _LEAST: dict[str, int | None] = {
     "prompt_tokens": 1,
@@ -123,3 +127,22 @@ def _check_cap(table: pa.Table, place: Place) -> None:
         lambda row: f"{caps[row]} is below the {outputs[row]} tokens that were generated",
         "A request cannot emit more than its cap: correct one of the two",
     )
+
+
+def findings(trace: "Trace") -> list[str]:
+    """What is worth knowing of a file though it breaks no rule: one sentence each.
+
+    What looks odd about the traffic itself is `find_oddities`' business.
+    """
+    told = []
+    if trace.unknown_columns:
+        names = ", ".join(trace.unknown_columns)
+        told.append(f"columns outside the schema, without effect on a replay: {names}")
+    if trace.stored_digest not in {None, trace.digest}:
+        told.append(f"rows were changed after writing: the file claims {trace.stored_digest}")
+    for fate in ("dropped", "changed"):
+        for reason, rows in trace.provenance.get(fate, {}).items():
+            told.append(f"import: {reason}: {rows:,}")
+    if inferred := trace.provenance.get("inferred"):
+        told.append(f"columns that no source states, inferred on import: {', '.join(inferred)}")
+    return told

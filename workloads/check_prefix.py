@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from schedbench.workloads.arrays import Offsets, ragged, required
-from schedbench.workloads.place import Place
+from schedbench.workloads.arrays import Integers, Offsets, ragged, required
+from schedbench.workloads.place import Mask, Place
+
+_USUAL_SIZES = tuple(1 << power for power in range(2, 15))
 
 Ids = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.int64]
@@ -85,10 +87,19 @@ def _prompt_links(table: pa.Table, block: int, place: Place) -> Links:
             f"{counts[row]} ids for a prompt of {prompts[row]} tokens, which at {block} "
             f"tokens a block has {_either(int(full[row]), int(tail[row]))}"
         ),
-        "Correct the row, or state the block size that the ids were made with",
+        _fitting_size(prompts, counts, column.is_valid().to_numpy()),
     )
     ids: Ids = items.to_numpy()
     return _chain(ids, offsets, np.zeros(len(counts), np.int64), np.zeros(0, np.uint64), place)
+
+
+def _fitting_size(prompts: Integers, counts: Indices, has_ids: Mask) -> str:
+    """The remedy for wrong counts: the block size at which all of them would be right."""
+    prompts, counts = prompts[has_ids], counts[has_ids]
+    for size in _USUAL_SIZES:
+        if ((counts == prompts // size) | (counts == -(-prompts // size))).all():
+            return f"All rows would fit {size} tokens a block: state --hash-block-tokens {size}"
+    return "Correct the row, or state the block size that the ids were made with"
 
 
 def _either(full: int, tail: int) -> str:

@@ -43,7 +43,11 @@ def kind_of(source: Source) -> str:
         head = source.head(64)
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
-    return "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        remedy = "Write one object a line; `jq -c '.[]'` does it"
+        raise source.place.refuse_input("holds one JSON array, not JSON Lines", remedy)
+    return "jsonl" if text.startswith(b"{") else "csv"
 
 
 def column_names(source: Source) -> set[str]:

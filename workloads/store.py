@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schedbench.errors import OutputError
+from schedbench.errors import OutputError, UsageError
 from schedbench.workloads.check import Checks
 from schedbench.workloads.exact import loose
 from schedbench.workloads.files import Source, faults, find
@@ -28,6 +28,8 @@ def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Tra
 
     `limit` keeps the first rows only. Raises TraceError naming row, column and rule.
     """
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: keep at least one request")
     source = find(path)
     metadata, tables = _open(source)
     kept, rows = [], 0
@@ -41,7 +43,11 @@ def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Tra
     if limit is not None and rows < limit:
         found = f"holds {rows} requests, and {limit} were asked for"
         raise source.place.refuse_input(found, f"Use --limit {rows} or less")
-    table = pa.concat_tables(kept, promote_options="permissive")
+    try:
+        table = pa.concat_tables(kept, promote_options="permissive")
+    except pa.ArrowException as error:
+        found = f"a column's type changes between parts ({error})"
+        raise source.place.refuse_input(found, "Write one type throughout") from error
     return metadata.trace(table, source.uri)
 
 
