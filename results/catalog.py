@@ -27,7 +27,7 @@ class Unit(Enum):
     BLOCKS = "blocks"
     NS = "ns"
     SHARE = "share"
-    PER_SECOND = "1/s"
+    PER_SECOND = "requests/s"
     TOKENS_PER_SECOND = "tokens/s"
 
 
@@ -54,14 +54,18 @@ _REQUESTS = (
     Metric("requests_errored", "errored", _COUNT, _L, "those with reason `error`"),
     Metric("warmup_ns", "warm-up", _NS, _N, "as given; arrivals before it have no latencies"),
     Metric("requests_in_warmup", "in warm-up", _COUNT, _N, "requests that arrived before it"),
-    Metric("arrivals.requests_per_s", "arrivals", _RATE, _N, "requests / span of the arrivals"),
+    Metric("traffic.requests_per_s", "arrivals", _RATE, _N, "requests / span of the arrivals"),
     Metric(
-        "arrivals.head_requests_per_s",
+        "traffic.head_requests_per_s",
         "arrivals at first",
         _RATE,
         _N,
         "requests in the first quarter of the span / its length",
     ),
+    Metric("traffic.prompt_tokens_max", "longest prompt", _TOKENS, _N, "over all requests"),
+    Metric("traffic.output_tokens_max", "longest output", _TOKENS, _N, "over all requests"),
+    Metric("traffic.priorities", "priorities", _COUNT, _N, "different values"),
+    Metric("traffic.loras", "LoRA adapters", _COUNT, _N, "different values, base model apart"),
 )
 _THROUGHPUT = (
     Metric("makespan_ns", "makespan", _NS, _L, "first arrival to end of last pass"),
@@ -92,7 +96,7 @@ _THROUGHPUT = (
 )
 _SPREADS: Final = {
     "ttft_ns": ("TTFT", "first token - arrival"),
-    "queue_ns": ("queueing", "start of the first pass that ran it - arrival"),
+    "queue_ns": ("queue", "start of the first pass that ran it - arrival"),
     "tpot_ns": ("TPOT", "(finish - first token) / (output tokens - 1)"),
     "itl_ns": ("ITL", "gap between two tokens of a request; all gaps of all requests"),
     "e2e_ns": ("E2E", "finish - arrival"),

@@ -12,12 +12,12 @@ import pyarrow as pa
 from schedbench.results.arrays import codes, ints, ratio
 from schedbench.results.pass_metrics import pass_metrics
 from schedbench.results.request_metrics import (
-    arrivals,
     arrived_since,
     goodput,
     latencies,
     request_counts,
     request_sums,
+    traffic,
     waits,
 )
 from schedbench.results.spread import spread
@@ -51,7 +51,7 @@ def summarize(
         **counts,
         "warmup_ns": warmup_ns,
         "requests_in_warmup": int((~arrived_since(requests, warmup_ns)).sum()),
-        "arrivals": arrivals(requests),
+        "traffic": traffic(requests),
         "makespan_ns": end_ns - start_ns,
         **_rates(counts["requests_finished"], request_side, scheduled, end_ns - start_ns),
         **latency,

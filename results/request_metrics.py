@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schedbench.results.arrays import Mask, ints, is_known, is_label, known, ratio, total
+from schedbench.results.arrays import Mask, ints, is_known, is_label, known, largest, ratio, total
 from schedbench.results.spread import Spread, spread
 
 FINISHED: Final = ("stop", "length")
@@ -21,6 +21,7 @@ SLO_COLUMNS: Final = {
 }
 """What an SLO can bound, and the column that is held against the bound."""
 
+BASE_MODEL: Final = 0  # the adapter of a request that needs none
 _NS: Final = 10**9
 _HEAD: Final = 4  # the head of the arrivals is the first quarter of their span
 
@@ -98,14 +99,16 @@ def waits(requests: pa.Table) -> dict[str, int]:
     return dict(sorted(((k, v) for k, v in sums.items() if v), key=lambda each: -each[1]))
 
 
-def arrivals(requests: pa.Table) -> dict[str, float | None]:
-    """Arrival rate over the whole span of the arrivals, and over its first quarter."""
+def traffic(requests: pa.Table) -> dict[str, float | None]:
+    """What arrived: its rate, over the whole span and over its first quarter; its extremes."""
     at = ints(requests, "arrival_ns")
-    if not at.size:
-        return {"requests_per_s": None, "head_requests_per_s": None}
-    span = int(at.max() - at.min())
-    head = int((at < at.min() + span // _HEAD).sum())
+    first, span = (int(at.min()), int(at.max() - at.min())) if at.size else (0, 0)
+    head = int((at < first + span // _HEAD).sum())
     return {
         "requests_per_s": ratio(at.size * _NS, span),
         "head_requests_per_s": ratio(head * _NS, span // _HEAD),
+        "prompt_tokens_max": largest(ints(requests, "prompt_tokens")),
+        "output_tokens_max": largest(ints(requests, "output_tokens")),
+        "priorities": len(np.unique(ints(requests, "priority"))),
+        "loras": len(np.setdiff1d(ints(requests, "lora"), [BASE_MODEL])),
     }

@@ -69,7 +69,11 @@ class RunFolder:
         return cls(path, wait_labels)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Early, so that a killed run still says what it was."""
+        """Early, so that a killed run still says what it was.
+
+        `manifest["trace"]["digest"]` tells whether two runs can be compared pass by pass;
+        `manifest["scheduler"]`, flags by name, is what a comparison says they differ in.
+        """
         self._manifest = dict(manifest)
         self._store_manifest(complete=False)
 

@@ -22,6 +22,9 @@ from schedbench.results.pass_log import (
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
 
+OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version")
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run folder. Tables are read when asked for, `columns` of them where given."""
@@ -51,6 +54,18 @@ class StoredRun:
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    @property
+    def trace_digest(self) -> str:
+        """Of the trace that was replayed; empty where the manifest does not say."""
+        return str(self.manifest.get("trace", {}).get("digest", ""))
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """What the replay was given: the scheduler's flags by vLLM's names, then its own."""
+        own = {name: self.manifest.get(name) for name in OWN_FLAGS if name in self.manifest}
+        time = self.manifest.get("time", {}).get("description")
+        return {**self.manifest.get("scheduler", {}), **own, **({"time": time} if time else {})}
 
     @property
     def is_complete(self) -> bool:

@@ -1,0 +1,139 @@
+"""Stored runs side by side: what differs, from which pass on, and who won and lost by it.
+
+Data in, data out. Every run is held against the first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from schedbench.errors import RunStoreError
+from schedbench.results.arrays import ints
+from schedbench.results.catalog import Better, Metric, flatten, metric_of
+from schedbench.results.stored_run import StoredRun
+
+Number = float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric over all runs; for each run but the first, whether it is better or worse."""
+
+    metric: Metric
+    values: tuple[Number, ...]
+    verdicts: tuple[str, ...]  # "better", "worse", "same", or "" where neither is
+
+    def change(self, run: int) -> float | None:
+        """Relative to the first run; None where that has none, or 0."""
+        first, other = self.values[0], self.values[run]
+        return None if not first or other is None else other / first - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PassDifference:
+    """The first pass that differs: its row in either run, None where that run had ended."""
+
+    index: int
+    columns: tuple[str, ...]
+    first: dict[str, Any] | None
+    other: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that differs between runs. The tuples of run pairs skip the first run."""
+
+    names: tuple[str, ...]
+    flags: dict[str, tuple[Any, ...]]  # those that are not the same in all runs
+    differences: tuple[Difference, ...]
+    by_decisions: tuple[PassDifference | None, ...]
+    by_time_only: tuple[PassDifference | None, ...]
+
+
+def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Comparison:
+    """Hold each run against the first. Raises RunStoreError for runs of different traces."""
+    if not across_traces:
+        _same_trace(runs)
+    logs = [run.passes() for run in runs]
+    decisions = tuple(_first_by_decisions(logs[0], log) for log in logs[1:])
+    times = tuple(
+        _first_by_time(logs[0], log, None if decided is None else decided.index)
+        for log, decided in zip(logs[1:], decisions, strict=True)
+    )
+    return Comparison(
+        names=tuple(run.name for run in runs),
+        flags=_flags_apart([run.flags for run in runs]),
+        differences=differences([run.summary for run in runs]),
+        by_decisions=decisions,
+        by_time_only=times,
+    )
+
+
+def differences(summaries: Sequence[dict[str, Any]]) -> tuple[Difference, ...]:
+    """Every number that any of the summaries has, in the order of the first that has it."""
+    flat = [dict(flatten(summary)) for summary in summaries]
+    found = []
+    for key in dict.fromkeys(key for numbers in flat for key in numbers):
+        metric = metric_of(key)
+        values = tuple(numbers.get(key) for numbers in flat)
+        verdicts = tuple(_verdict(metric.better, values[0], value) for value in values[1:])
+        found.append(Difference(metric, values, verdicts))
+    return tuple(found)
+
+
+def _flags_apart(flags: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    values = {
+        name: tuple(each.get(name) for each in flags)
+        for name in dict.fromkeys(name for each in flags for name in each)
+    }
+    return {name: each for name, each in values.items() if any(v != each[0] for v in each)}
+
+
+def _verdict(better: Better, first: Number, other: Number) -> str:
+    if first == other:
+        return "same"
+    if better is Better.NEITHER or first is None or other is None:
+        return ""
+    return "better" if (other > first) == (better is Better.HIGHER) else "worse"
+
+
+def _same_trace(runs: Sequence[StoredRun]) -> None:
+    digests = [run.trace_digest for run in runs]
+    for run, digest in zip(runs, digests, strict=True):
+        if digest != digests[0]:
+            raise RunStoreError(
+                f"{runs[0].path} and {run.path} replay different traces ({digests[0]} and "
+                f"{digest}), so their passes and requests do not correspond. "
+                "Compare runs of one trace, or say --across-traces to compare the numbers only."
+            )
+
+
+def _first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
+    """Where the chained digests part, or where one run ends before the other."""
+    ours, theirs = (log.column("decisions").to_numpy() for log in (a, b))
+    shared = min(len(ours), len(theirs))
+    apart = np.flatnonzero(ours[:shared] != theirs[:shared])
+    if apart.size:
+        return _rows(a, b, int(apart[0]))
+    return None if len(ours) == len(theirs) else _rows(a, b, shared)
+
+
+def _first_by_time(a: pa.Table, b: pa.Table, before: int | None) -> PassDifference | None:
+    """The first pass with another start or duration, among those with the same decisions."""
+    shared = min(a.num_rows, b.num_rows) if before is None else before
+    apart = np.zeros(shared, dtype=np.bool_)
+    for name in ("start_ns", "duration_ns"):
+        apart |= ints(a, name)[:shared] != ints(b, name)[:shared]
+    found = np.flatnonzero(apart)
+    return _rows(a, b, int(found[0])) if found.size else None
+
+
+def _rows(a: pa.Table, b: pa.Table, index: int) -> PassDifference:
+    first, other = (
+        log.slice(index, 1).to_pylist()[0] if index < log.num_rows else None for log in (a, b)
+    )
+    columns = [] if first is None or other is None else [k for k in first if first[k] != other[k]]
+    return PassDifference(index, tuple(columns), first, other)

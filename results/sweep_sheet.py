@@ -1,0 +1,175 @@
+"""A sweep as one table: a row a configuration, the best of each column marked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from schedbench.results.catalog import CATALOG, Better, flatten
+from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
+from schedbench.results.units import NOTHING, percent, scale_for
+
+COLUMNS: Final = {
+    "requests_finished": "n",
+    "requests_unfinished": "unfin.",
+    "requests_aborted": "abort.",
+    "ttft_ns.p50": "TTFT p50",
+    "ttft_ns.p99": "TTFT p99",
+    "tpot_ns.p50": "TPOT p50",
+    "itl_ns.p99": "ITL p99",
+    "e2e_ns.p99": "E2E p99",
+    "output_tokens_per_s": "output",
+    "goodput.share": "in SLO",
+    "preempted": "preempt.",
+    "recomputed_share": "recomp.",
+    "kv.used_share_max": "KV max",
+}
+"""The metrics a sweep shows to people; all of a summary is in its JSON and CSV."""
+
+PARETO: Final = ("ttft_ns.p99", "tpot_ns.p99", "output_tokens_per_s")
+"""What a configuration trades off: the wait for the first token, the pace after it, throughput."""
+
+_NOTE: Final = "* best; ● no other one beats it in TTFT p99, TPOT p99 and output tokens/s at once"
+
+NOTHING_BINDS: Final = "nothing"
+
+_Numbers: TypeAlias = dict[str, Any]
+_Column: TypeAlias = tuple[Heading, list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One configuration: the flags that vary, and its summary, or why there is none."""
+
+    flags: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join(f"{flag}={value}" for flag, value in self.flags.items())
+
+
+def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence[str] = ()) -> View:
+    """One table over all points, in the order given; what failed has a row and its reason."""
+    numbers = [dict(flatten(point.summary)) if point.summary else {} for point in points]
+    flags = list(dict.fromkeys(flag for point in points for flag in point.flags))
+    shown = [key for key in COLUMNS if any(each.get(key) is not None for each in numbers)]
+    columns = [
+        *(_flag_column(points, flag) for flag in flags),
+        *(_metric_column(numbers, key) for key in shown),
+        _binding_column(points),
+        _pareto_column(numbers),
+    ]
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
+    sheet = Sheet("", tuple(heading for heading, _ in columns), rows, _NOTE)
+    failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
+    data = [
+        {"flags": dict(point.flags), "failure": point.failure or None, "summary": point.summary}
+        for point in points
+    ]
+    flat = _flat_sheet(points, numbers, flags)
+    return View(title, (sheet,), flat, data, (*warnings, *failures))
+
+
+def _flag_column(points: Sequence[SweepPoint], flag: str) -> _Column:
+    values = [point.flags.get(flag) for point in points]
+    cells = [Cell(NOTHING if value is None else _flag_text(value)) for value in values]
+    is_number = all(isinstance(value, int | float) for value in values)
+    return Heading(flag.replace("_", "-"), is_number), cells
+
+
+def _flag_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _metric_column(numbers: Sequence[_Numbers], key: str) -> _Column:
+    """In one unit; the best values marked, unless they are all the same."""
+    metric = CATALOG[key]
+    values = [each.get(key) for each in numbers]
+    scale = scale_for(metric.unit, values)
+    best = _best(metric.better, values)
+    cells = [
+        Cell(
+            scale.text(value) if each else NOTHING,
+            mark=Mark.BEST if best is not None and value == best else Mark.PLAIN,
+        )
+        for each, value in zip(numbers, values, strict=True)
+    ]
+    unit = f" {scale.unit}" if scale.unit and scale.unit not in COLUMNS[key] else ""
+    return Heading(f"{COLUMNS[key]}{unit}"), cells
+
+
+def _best(better: Better, values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if better is Better.NEITHER or len(set(known)) < 2:  # noqa: PLR2004 (a choice)
+        return None
+    return max(known) if better is Better.HIGHER else min(known)
+
+
+def _binding_column(points: Sequence[SweepPoint]) -> _Column:
+    """The limit that bound for the longest time, with its share of the time in passes."""
+    cells = [
+        Cell("failed" if point.failure else NOTHING, mark=Mark.FAILED)
+        if point.summary is None
+        else Cell(binding_limit(point.summary))
+        for point in points
+    ]
+    return Heading("binding limit", is_number=False), cells
+
+
+def binding_limit(summary: Mapping[str, Any]) -> str:
+    """In words: which limit held most of the time back, and how much of it."""
+    times = {k: part["ns"] for k, part in summary["binding_limit"].items() if k != NOTHING_BINDS}
+    if not times:
+        return NOTHING_BINDS
+    limit = max(times, key=lambda each: times[each])
+    busy = summary["busy_ns"]
+    return f"{limit} {percent(times[limit] / busy)}" if busy else limit
+
+
+def _pareto_column(numbers: Sequence[_Numbers]) -> _Column:
+    front = pareto_front([tuple(each.get(key) for key in PARETO) for each in numbers])
+    return Heading("front", is_number=False), [Cell("●" if on else "") for on in front]
+
+
+def pareto_front(points: Sequence[tuple[float | None, ...]]) -> list[bool]:
+    """Which points no other one beats: as good in every metric of PARETO, and better in one.
+
+    A point without all of the metrics is never on the front.
+    """
+    signs = [1 if CATALOG[key].better is Better.LOWER else -1 for key in PARETO]
+    costs = [
+        None
+        if None in point
+        else tuple(s * v for s, v in zip(signs, point, strict=True) if v is not None)
+        for point in points
+    ]
+    return [
+        cost is not None and not any(_beats(other, cost) for other in costs if other is not None)
+        for cost in costs
+    ]
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def _flat_sheet(
+    points: Sequence[SweepPoint], numbers: Sequence[_Numbers], flags: Sequence[str]
+) -> Sheet:
+    """A row a configuration, a column a number, for CSV."""
+    keys = list(dict.fromkeys(key for each in numbers for key in each))
+    rows = [
+        tuple(
+            Cell("", raw)
+            for raw in (
+                *(point.flags.get(flag) for flag in flags),
+                point.failure or None,
+                *(each.get(key) for key in keys),
+            )
+        )
+        for point, each in zip(points, numbers, strict=True)
+    ]
+    return Sheet("", tuple(Heading(name) for name in (*flags, "failure", *keys)), tuple(rows))

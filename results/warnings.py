@@ -1,0 +1,176 @@
+"""Every warning about a run: what was seen, by which rule, and what to do about it.
+
+Each rule looks at the summary, the scheduler's flags by vLLM's names, and what they become. The
+thresholds are named and carry their reason; they are rules of thumb, not vLLM's.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schedbench.results.units import duration, number, percent
+
+FEW_REQUESTS: Final = 100
+"""A 99th percentile over fewer values is one of the two or three largest, not a percentile."""
+
+HEAVY_RECOMPUTE: Final = 0.05
+"""Of the tokens scheduled. Below, preemption costs less than what a few more blocks would."""
+
+IDLE_POOL: Final = 0.25
+"""Of the KV blocks, the most ever used. Four times the traffic would still fit."""
+
+LOW_RATE_HEAD: Final = 0.1
+"""Of the mean arrival rate, in the first quarter. A head so quiet makes any two flags look alike."""
+
+RARELY_BUSY: Final = 0.5
+"""Of the makespan, spent in passes. Below, most of the time there was nothing to schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the rules look at."""
+
+    summary: Mapping[str, Any]
+    config: Mapping[str, Any]
+    derived: Mapping[str, Any]
+
+    def stopped_by(self, *verdicts: str) -> int:
+        """Passes that ended either loop with one of these verdicts."""
+        return sum(
+            part["passes"]
+            for name in ("running_stop", "admission_stop")
+            for label, part in self.summary[name].items()
+            if label in verdicts
+        )
+
+
+def warn(
+    summary: Mapping[str, Any], config: Mapping[str, Any], derived: Mapping[str, Any]
+) -> list[str]:
+    """The warnings about a run, the gravest first; none for a run that says what it seems to."""
+    if not summary["passes"]:
+        return ["no pass was made, so there is nothing to read from this run; check the trace"]
+    seen = Seen(summary, config, derived)
+    return [message for rule in _RULES for message in rule(seen)]
+
+
+def _unfinished(seen: Seen) -> Iterator[str]:
+    left = seen.summary["requests_unfinished"]
+    if left:
+        yield (
+            f"{number(left)} requests did not finish and are in no percentile, so latencies look "
+            "better than they were; replay the whole trace, or see why with explain --waiting"
+        )
+
+
+def _nothing_binds(seen: Seen) -> Iterator[str]:
+    if set(seen.summary["binding_limit"]) <= {"nothing"}:
+        yield (
+            "no limit was ever binding, so a comparison of limits on this trace means nothing; "
+            "raise the load with --speedup, or take a busier window with --from and --to"
+        )
+
+
+def _low_rate_head(seen: Seen) -> Iterator[str]:
+    traffic = seen.summary["traffic"]
+    rate, head = traffic["requests_per_s"], traffic["head_requests_per_s"]
+    if rate and head is not None and head < LOW_RATE_HEAD * rate:
+        yield (
+            f"the first quarter of the trace has {number(head)} requests/s, the whole "
+            f"{number(rate)}: its head is idle and pulls every figure down; leave it out with "
+            "--from, or at least out of the percentiles with --warmup"
+        )
+
+
+def _few_requests(seen: Seen) -> Iterator[str]:
+    n = seen.summary["ttft_ns"]["n"]
+    if n < FEW_REQUESTS:
+        yield (
+            f"the latencies are over {number(n)} requests, and a p99 of fewer than {FEW_REQUESTS} "
+            "is little more than their maximum; replay more of the trace"
+        )
+
+
+def _thrash(seen: Seen) -> Iterator[str]:
+    share = seen.summary["recomputed_share"]
+    if share is not None and share >= HEAVY_RECOMPUTE:
+        yield (
+            f"{percent(share)} of all tokens scheduled were computed before and thrown away by "
+            f"{number(seen.summary['preempted'])} preemptions; fewer seats (--max-num-seqs), more "
+            "blocks (--num-gpu-blocks) or a --watermark would save them"
+        )
+
+
+def _cancelled(seen: Seen) -> Iterator[str]:
+    fit = seen.summary["admissions_cancelled_fit"]
+    if fit:
+        closed = seen.summary["admission_closed_by_preemption"]
+        yield (
+            f"{number(fit)} times a waiting request would have fitted, had a preemption not closed "
+            f"admission in that pass ({number(closed['passes'])} passes, {duration(closed['ns'])}); "
+            "what removes preemptions removes this too: see explain --preemptions"
+        )
+
+
+def _idle(seen: Seen) -> Iterator[str]:
+    summary = seen.summary
+    most = summary["kv"]["used_share_max"]
+    if most is not None and most < IDLE_POOL:
+        yield (
+            f"at most {percent(most)} of the KV blocks were ever in use: --num-gpu-blocks was "
+            "never binding, and more seats or more traffic would fit"
+        )
+    if summary["makespan_ns"] and summary["busy_ns"] < RARELY_BUSY * summary["makespan_ns"]:
+        busy = percent(summary["busy_ns"] / summary["makespan_ns"])
+        yield f"only {busy} of the time was spent in passes; raise the load with --speedup"
+
+
+def _seats(seen: Seen) -> Iterator[str]:
+    seats, most = seen.config["max_num_seqs"], seen.summary["queues"]["running_max"]
+    if most < seats:
+        yield (
+            f"--max-num-seqs {number(seats)} was never binding: at most {number(most)} requests "
+            f"ran at once, so any value from {number(most)} on gives the same run"
+        )
+
+
+def _inert(seen: Seen) -> Iterator[str]:
+    """Flags that were set, and changed nothing on this trace."""
+    config, traffic = seen.config, seen.summary["traffic"]
+    threshold = seen.derived.get("threshold") or 0
+    if threshold and traffic["prompt_tokens_max"] <= threshold:
+        yield (
+            f"the long-prefill threshold of {number(threshold)} tokens cut nothing: the longest "
+            f"prompt has {number(traffic['prompt_tokens_max'])}"
+        )
+    if config["policy"] == "priority" and traffic["priorities"] < 2:  # noqa: PLR2004 (a choice)
+        yield (
+            "--scheduling-policy priority orders by arrival here: all requests of the trace have "
+            "the same priority; it differs from fcfs in the choice of the victim at most"
+        )
+    if config["max_loras"] is not None and not traffic["loras"]:
+        yield "--max-loras is inert: no request of the trace needs an adapter"
+    if config["watermark"] and not seen.stopped_by("kv_blocks_short_watermark"):
+        yield f"--watermark {config['watermark']} never kept a request out"
+
+
+def _cache(seen: Seen) -> Iterator[str]:
+    if seen.config["enable_prefix_caching"] and not seen.summary["prefix_hit_tokens"]:
+        yield (
+            "the prefix cache was on and never hit: no two prompts of the trace share a block of "
+            f"{seen.config['block_size']} tokens, or the trace has no prefix identity (hash_ids)"
+        )
+
+
+_RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
+    _unfinished,
+    _nothing_binds,
+    _low_rate_head,
+    _few_requests,
+    _thrash,
+    _cancelled,
+    _idle,
+    _seats,
+    _inert,
+    _cache,
+)
