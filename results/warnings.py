@@ -20,7 +20,7 @@ IDLE_POOL: Final = 0.25
 """Of the KV blocks, the most ever used. Four times the traffic would still fit."""
 
 LOW_RATE_HEAD: Final = 0.1
-"""Of the mean arrival rate, in the first quarter. A head so quiet makes any two flags look alike."""
+"""Of the mean arrival rate, in the first quarter. With so quiet a head any two flags look alike."""
 
 RARELY_BUSY: Final = 0.5
 """Of the makespan, spent in passes. Below, most of the time there was nothing to schedule."""
@@ -107,8 +107,9 @@ def _cancelled(seen: Seen) -> Iterator[str]:
         closed = seen.summary["admission_closed_by_preemption"]
         yield (
             f"{number(fit)} times a waiting request would have fitted, had a preemption not closed "
-            f"admission in that pass ({number(closed['passes'])} passes, {duration(closed['ns'])}); "
-            "what removes preemptions removes this too: see explain --preemptions"
+            f"admission in that pass ({number(closed['passes'])} passes, "
+            f"{duration(closed['ns'])}); fewer preemptions would remove this too: see "
+            "explain --preemptions"
         )
 
 
