@@ -1,0 +1,68 @@
+"""From flags on a command line to the configuration of a replay."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedbench.cli import console
+from schedbench.cli.flags import Flags
+from schedbench.cli.serve_args import ServeArgs, parse_serve_args
+from schedbench.cli.values import FLAGS, parse_value, show_value
+from schedbench.errors import UnsupportedError
+from schedbench.sched.config import SchedulerConfig, option_of
+
+ABOUT_THE_SERVER = (
+    "num_gpu_blocks",
+    "block_size",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_model_len",
+)
+"""Flags whose defaults are guesses: a real server derives them from its model and its GPU."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a command line says of the scheduler: `given` by field, and what it leaves open."""
+
+    given: dict[str, Any]
+    without_effect: dict[str, list[str]] = field(default_factory=dict)
+
+    def config(self, **changed: Any) -> SchedulerConfig:  # noqa: ANN401 - by field
+        """The configuration, with some flags changed. Raises what SchedulerConfig raises."""
+        return SchedulerConfig(**{**self.given, **changed})
+
+    def assumed(self) -> dict[str, str]:
+        """Flags about the server that nobody gave, with the value they got."""
+        names = [name for name in ABOUT_THE_SERVER if name not in self.given]
+        found = {option_of(name): show_value(FLAGS[name].default) for name in names}
+        return {_short(option): value for option, value in found.items()}
+
+
+def settle(flags: Flags) -> Settings:
+    """Put `--serve-args` and single flags together; the single ones win, and it is said."""
+    served = ServeArgs() if flags.serve_args is None else parse_serve_args(flags.serve_args)
+    from_server = {name: parse_value(name, text) for name, text in served.used.items()}
+    for name in flags.given.keys() & from_server.keys():
+        if flags.given[name] != from_server[name]:
+            console.note(
+                f"{option_of(name)} is {show_value(flags.given[name])} as given, "
+                f"not {show_value(from_server[name])} as in --serve-args"
+            )
+    for about, names in served.without_effect.items():
+        console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
+    return Settings(_synchronous({**from_server, **flags.given}), served.without_effect)
+
+
+def _synchronous(given: dict[str, Any]) -> dict[str, Any]:
+    """The one place that knows that a replay cannot schedule asynchronously yet."""
+    if given.get("async_scheduling"):
+        raise UnsupportedError(
+            "--async-scheduling: scheduling a pass while the one before is in flight is not "
+            "modelled yet, and its decisions differ. Replay with --no-async-scheduling, and "
+            "compare with a server that was started with it"
+        )
+    return {**given, "async_scheduling": False} if "async_scheduling" in FLAGS else given
+
+
+def _short(option: str) -> str:
+    return "--num-gpu-blocks" if option == "--num-gpu-blocks-override" else option

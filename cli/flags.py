@@ -1,0 +1,79 @@
+"""The scheduler's flags as options, made from the fields of SchedulerConfig."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, Self
+
+import typer
+
+from schedbench.cli.command import option
+from schedbench.cli.values import FLAGS, choices_of, is_switch, kind_of, parse_value, show_value
+from schedbench.sched.config import option_of
+
+PANEL = "Scheduler flags, as vllm serve spells them"
+SHORT_FORMS = {"num_gpu_blocks": "--num-gpu-blocks"}
+_METAVARS = {int: "N", float: "SHARE"}
+
+_ServeArgs = Annotated[
+    str | None,
+    typer.Option(
+        "--serve-args",
+        metavar='"vllm serve ..."',
+        help="A whole command line of a server. Each flag is used, listed as without effect on "
+        "scheduling, or refused with its reason. Flags given beside it win.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Flags that were given, by field name; `serve_args` as typed."""
+
+    given: dict[str, Any]
+    serve_args: str | None = None
+
+    @classmethod
+    def options(cls) -> Iterator[Parameter]:
+        """One option a flag; None means that it was not given."""
+        for name in FLAGS:
+            yield option(name, _flag_type(name), None)
+        yield option("serve_args", _ServeArgs, None)
+
+    @classmethod
+    def of(cls, serve_args: str | None, **options: Any) -> Self:  # noqa: ANN401
+        """Read the values as they were typed. Raises UsageError."""
+        given = {
+            name: parse_value(name, value) if isinstance(value, str) else value
+            for name, value in options.items()
+            if value is not None
+        }
+        return cls(given, serve_args)
+
+
+def spellings(name: str) -> list[str]:
+    """All options of a flag; a switch has its `--no-` form in the same declaration."""
+    main = option_of(name)
+    if is_switch(name):
+        return [f"{main}/--no-{main.removeprefix('--')}"]
+    return [SHORT_FORMS[name], main] if name in SHORT_FORMS else [main]
+
+
+def _flag_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
+    known = FLAGS[name]
+    switch = is_switch(name)
+    declared = typer.Option(
+        *spellings(name),
+        help=known.metadata["help"],
+        show_default=False if known.default is None else show_value(known.default),
+        metavar=None if switch else _metavar(name),
+        rich_help_panel=PANEL,
+    )
+    return Annotated[bool | None if switch else str | None, declared]
+
+
+def _metavar(name: str) -> str:
+    words = choices_of(name)
+    return "|".join(words) if words else _METAVARS.get(kind_of(name), "TEXT")

@@ -1,0 +1,111 @@
+"""The program: its commands, and the one place that turns an exception into an exit code.
+
+0 fine   1 a gate or a verification failed   2 bad usage or bad input   3 the replay stalled
+4 could not write   70 a fault of this program   130 interrupted
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from schedbench.cli import console, usage
+from schedbench.cli.command import of_groups
+from schedbench.cli.help import Command, Group
+from schedbench.cli.replay import replay
+from schedbench.errors import InvariantError, SchedbenchError
+
+DEBUG = "--debug"
+USAGE, FAULT, INTERRUPTED = 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
+ABOUT = "Replay traces of LLM requests through vLLM's V1 scheduler, pass by pass and exactly."
+
+app = typer.Typer(
+    name="schedbench",
+    cls=Group,
+    help=ABOUT,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda word: word.replace("_", "-"),  # as vLLM's own parser does
+    },
+)
+app.command(cls=Command)(of_groups(replay))
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(DEBUG, help="Show the traceback of an unexpected error, after any command."),
+    ] = False,
+) -> None:
+    del debug  # taken out by `main`, wherever it stands
+    if version:
+        from importlib.metadata import version as version_of
+
+        console.result(f"schedbench {version_of('schedbench')}")
+    elif context.invoked_subcommand is None:
+        console.result(context.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command line and leave with its exit code."""
+    if "_SCHEDBENCH_COMPLETE" in os.environ:
+        app(prog_name="schedbench")  # a shell asks how a word may go on
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = DEBUG in given or bool(os.environ.get("SCHEDBENCH_DEBUG"))
+    code = run([word for word in given if word != DEBUG], debug=debug)
+    sys.exit(code)
+
+
+def run(words: list[str], *, debug: bool = False) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        _invoke(words)
+        sys.stdout.flush()
+    except typer.Exit as done:
+        return done.exit_code
+    except SchedbenchError as error:
+        if debug:
+            traceback.print_exception(error)
+        console.error(str(error))
+        return FAULT if isinstance(error, InvariantError) else error.exit_code
+    except usage.UsageFault as error:
+        console.error(usage.explain(error, words))
+        return USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        console.error("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        _report(error, debug=debug)
+        return FAULT
+    return 0
+
+
+def _invoke(words: list[str]) -> None:
+    """Not through `app()`, which would print errors and choose exit codes itself."""
+    command = typer.main.get_command(app)
+    with command.make_context("schedbench", words) as context:
+        command.invoke(context)
+
+
+def _report(error: Exception, *, debug: bool) -> None:
+    """An exception that nobody foresaw."""
+    if debug:
+        traceback.print_exception(error)
+    how = "report what it printed" if debug else f"run it again with {DEBUG} and report that"
+    console.error(f"{type(error).__name__}: {error}. This is a fault of schedbench: {how}")
+
+
+def _close_stdout() -> None:
+    """Whoever read the results is gone; keep the interpreter from complaining when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,307 @@
+"""Options that several commands share, in groups."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedbench.results.export import Format
+
+TRACE, READING, LOAD, OUTPUT = "Trace", "Reading other formats", "Load and time", "Output"
+
+
+class TooLongAction(StrEnum):
+    """What happens to prompts that can never be scheduled."""
+
+    ERROR = "error"
+    DROP = "drop"
+    TRUNCATE = "truncate"
+
+
+class ArrivalsMode(StrEnum):
+    """When requests come."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    AT_ONCE = "all-at-once"
+
+
+class OnZeroOutput(StrEnum):
+    """What happens to requests that generated nothing."""
+
+    ERROR = "error"
+    DROP = "drop"
+    ONE = "one"
+
+
+class TimeUnit(StrEnum):
+    """Units of recorded times."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+class DedupeIds(StrEnum):
+    """What happens to repeated request ids."""
+
+    SUFFIX = "suffix"
+
+
+TraceFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TRACE]",
+        help="A trace of any known format, .gz and .zst included; the shipped sample without it.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file of another format is read. Has no effect on traces of this project's schema."""
+
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="azure, mooncake, burstgpt, bailian or columns; found out by the content "
+            "if not given.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    map: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=NAME,...",
+            help="Name the columns of any CSV, JSON Lines or Parquet, times with their unit: "
+            "arrival=ts:ms,prompt=isl,output=osl",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    on_zero_output: Annotated[
+        OnZeroOutput,
+        typer.Option(
+            help="Requests without an output token: refuse the file, drop them, or give each one.",
+            rich_help_panel=READING,
+        ),
+    ] = OnZeroOutput.ERROR
+    time_unit: Annotated[
+        TimeUnit | None,
+        typer.Option(
+            help="Unit of the times, where the file does not follow its format.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    tz: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE",
+            help="Zone of dates that state none, such as Europe/Paris; UTC if not given.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    dedupe_ids: Annotated[
+        DedupeIds | None,
+        typer.Option(
+            help="Make repeated request ids unique: the second `a` becomes `a-2`.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    strict_order: Annotated[
+        bool,
+        typer.Option(
+            "--strict-order",
+            help="Refuse rows that are out of order instead of sorting them.",
+            rich_help_panel=READING,
+        ),
+    ] = False
+    spread: Annotated[
+        bool,
+        typer.Option(
+            "--spread",
+            help="Draw the arrivals of one tick of a coarse clock evenly over that tick.",
+            rich_help_panel=READING,
+        ),
+    ] = False
+    spread_seed: Annotated[
+        str, typer.Option(metavar="N", help="Seed of --spread.", rich_help_panel=READING)
+    ] = "0"
+    hash_block_tokens: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Tokens that one prefix id covers, where not the format's usual number.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+    tokens_per_image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Tokens of an image, for traces that only count images.",
+            show_default=False,
+            rich_help_panel=READING,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which part of a trace is taken: the window first, then the limit."""
+
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Leave out what arrives before, such as 10m; what is left begins at 0.",
+            show_default=False,
+            rich_help_panel=TRACE,
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Leave out what arrives at this time or later, such as 1h.",
+            show_default=False,
+            rich_help_panel=TRACE,
+        ),
+    ] = None
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Take the first N requests of the window.",
+            show_default=False,
+            rich_help_panel=TRACE,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """How requests come and how they are judged. Times are typed with a unit: 500ms, 5m."""
+
+    too_long: Annotated[
+        TooLongAction,
+        typer.Option(
+            help="Prompts that neither the context nor the KV pool can hold: refuse the trace, "
+            "drop them, or cut them to fit.",
+            rich_help_panel=LOAD,
+        ),
+    ] = TooLongAction.ERROR
+    arrivals: Annotated[
+        ArrivalsMode,
+        typer.Option(
+            help="open: as recorded. closed: a row with `after` comes its think time after that "
+            "row finished. all-at-once: everything at 0.",
+            rich_help_panel=LOAD,
+        ),
+    ] = ArrivalsMode.OPEN
+    think_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Think time of closed-loop rows that state none, such as 10s.",
+            show_default=False,
+            rich_help_panel=LOAD,
+        ),
+    ] = None
+    events: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON Lines of timed events: pause, resume, reset_prefix_cache, abort, such as "
+            '{"at": "5s", "op": "pause", "state": "new"}',
+            show_default=False,
+            rich_help_panel=LOAD,
+        ),
+    ] = None
+    slo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ttft:TIME,...",
+            help="Bounds for goodput on ttft, tpot, itl and e2e: ttft:500ms,tpot:50ms",
+            show_default=False,
+            rich_help_panel=LOAD,
+        ),
+    ] = None
+    warmup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Leave requests that arrive before it out of latencies, such as 5m.",
+            show_default=False,
+            rich_help_panel=LOAD,
+        ),
+    ] = None
+
+
+Speedup = Annotated[
+    str,
+    typer.Option(
+        metavar="F",
+        help="2 means twice as fast: every arrival at half its time.",
+        rich_help_panel=LOAD,
+    ),
+]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND:TIME,...",
+        help="How long a pass takes: linear:8ms,0.03ms (base, and for each token) or pass:1ms.",
+        show_default="linear:8ms,0.03ms",
+        rich_help_panel=LOAD,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How the result is printed."""
+
+    format: Annotated[
+        Format,
+        typer.Option(help="How to print the result.", rich_help_panel=OUTPUT),
+    ] = Format.TABLE
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Short for --format json.", rich_help_panel=OUTPUT),
+    ] = False
+
+    @property
+    def chosen(self) -> Format:
+        return Format.JSON if self.json else self.format
+
+
+@dataclass(frozen=True)
+class Storing:
+    """Where the run is kept."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run folder to make; under runs/ if not given.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    no_store: Annotated[
+        bool,
+        typer.Option(
+            "--no-store", help="Keep nothing; print the result only.", rich_help_panel=OUTPUT
+        ),
+    ] = False

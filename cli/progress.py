@@ -1,0 +1,108 @@
+"""The line that shows a replay at work: on a terminal only, rewritten in place, then removed."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from schedbench.cli import console
+
+if TYPE_CHECKING:
+    from schedbench.runner.replay import Replay
+
+_INTERVAL_S = 0.1
+_ETA_FROM = 0.005  # of the work: before that a guess is noise
+_ERASE = "\r\x1b[2K"
+
+
+@dataclass
+class LiveLine:
+    """One line on stderr that is written over; nothing at all where stderr is no terminal."""
+
+    is_live: bool = field(default_factory=lambda: console.is_live(sys.stderr))
+
+    def show(self, text: str) -> None:
+        if self.is_live:
+            sys.stderr.write(_ERASE + text[: _width()])
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.is_live:
+            sys.stderr.write(_ERASE)
+            sys.stderr.flush()
+
+
+@dataclass
+class ReplayProgress:
+    """Follows one replay of `num_requests` requests; called by it every few hundred passes."""
+
+    num_requests: int
+    by_arrivals: bool = True
+    line: LiveLine = field(default_factory=LiveLine)
+    _began: float = field(default_factory=time.monotonic)
+    _shown: float = 0.0
+    _passes: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.line.clear()
+
+    def __call__(self, replay: "Replay") -> None:
+        now = time.monotonic()
+        if not self.line.is_live or now - self._shown < _INTERVAL_S:
+            return
+        passes = replay.recorder.num_passes
+        since = now - (self._shown or self._began)
+        rate = (passes - self._passes) / since if since else 0.0
+        self._shown, self._passes = now, passes
+        self.line.show(self.text(replay, rate, now - self._began))
+
+    def text(self, replay: "Replay", passes_per_s: float, elapsed_s: float) -> str:
+        """What the line says."""
+        scheduler = replay.scheduler
+        waiting = len(scheduler.waiting) + len(scheduler.skipped_waiting)
+        pool = scheduler.kv_cache.pool
+        usable = scheduler.config.usable_blocks
+        used = (usable - pool.num_free) / usable if usable else 0.0
+        share = self._share(replay)
+        return (
+            f"{share:4.0%}  simulated {clock_time(replay.now_ns / 1e9)}  "
+            f"{passes_per_s:,.0f} passes/s  running {len(scheduler.running)}  "
+            f"waiting {waiting}  KV {used:.0%}  {_eta(share, elapsed_s)}"
+        )
+
+    def _share(self, replay: "Replay") -> float:
+        """Of the requests, how many have come; or, if all come at once, how many have gone."""
+        done = replay.num_finished
+        if self.by_arrivals:
+            done += len(replay.scheduler.requests)
+        return min(done / self.num_requests, 1.0)
+
+
+def _eta(share: float, elapsed_s: float) -> str:
+    if share < _ETA_FROM:
+        return ""
+    if share >= 1.0:
+        return "last ones"
+    return f"ETA {clock_time(elapsed_s * (1 - share) / share)}"
+
+
+def clock_time(seconds: float) -> str:
+    """3:04:05, or 4:05 below an hour."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns - 1

@@ -1,0 +1,99 @@
+"""`schedbench replay`: one trace, one configuration."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedbench.cli import console
+from schedbench.cli.configure import settle
+from schedbench.cli.flags import Flags
+from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.options import (
+    ArrivalsMode,
+    Cost,
+    Load,
+    Printing,
+    Reading,
+    Speedup,
+    Storing,
+    TraceFile,
+    Window,
+)
+from schedbench.errors import UsageError
+
+LOOSENED_BY = {
+    "kv_blocks": "--num-gpu-blocks 4k:64k:x2",
+    "seats": "--max-num-seqs 64:1024:x2",
+    "budget": "--max-num-batched-tokens 2048:32768:x2",
+}
+"""What to try for each limit that can bind."""
+
+if TYPE_CHECKING:
+    from schedbench.cli.progress import ReplayProgress
+    from schedbench.runner.run import Run
+    from schedbench.workloads.trace import Trace
+
+
+def replay(
+    *,
+    flags: Flags,
+    window: Window,
+    load: Load,
+    reading: Reading,
+    storing: Storing,
+    printing: Printing,
+    trace: TraceFile = None,
+    speedup: Speedup = "1",
+    cost: Cost = None,
+) -> None:
+    """Replay a trace through vLLM's scheduler: a pass log, a summary, warnings.
+
+    schedbench replay conv.csv --max-num-seqs 128 --num-gpu-blocks 6000 --speedup 3
+    """
+    if storing.no_store and storing.out is not None:
+        raise UsageError("--no-store keeps nothing and --out says where to keep it: give one")
+    from schedbench.runner.clock import parse_cost
+    from schedbench.runner.run import DEFAULT_COST
+    from schedbench.runner.run import replay as run_replay
+
+    settings = settle(flags)
+    config, runner = settings.config(), parse_cost(cost or DEFAULT_COST)
+    assumed = settings.assumed() | ({} if cost else {"--cost": DEFAULT_COST})
+    options = replay_options(load, speedup, assumed, ["schedbench", *sys.argv[1:]])
+    tell_if_sample(trace, "replay")
+    loaded = Input(trace, reading, window).load()
+    with _progress(loaded, load) as progress:
+        run = run_replay(
+            loaded,
+            config,
+            runner,
+            options=options,
+            out=storing.out,
+            store=not storing.no_store,
+            progress=progress,
+        )
+    _show(run, loaded, assumed, printing)
+
+
+def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
+    from schedbench.cli.progress import ReplayProgress
+
+    return ReplayProgress(trace.num_requests, load.arrivals is not ArrivalsMode.AT_ONCE)
+
+
+def _show(run: "Run", trace: "Trace", assumed: dict[str, str], printing: Printing) -> None:
+    from schedbench.cli.print_view import print_view
+    from schedbench.results.summary_sheets import run_view
+
+    name = Path(trace.path or "trace").name
+    view = run_view(name, run.summary, warnings=run.warnings, assumed=assumed)
+    print_view(view, printing.chosen)
+    if run.path is not None:
+        console.plain(f"kept in {run.path}; next: {next_command(run.summary, trace.path)}")
+
+
+def next_command(summary: dict[str, Any], path: str | None) -> str:
+    """A sweep over the flag that held the replay back for longest, or more load if none did."""
+    held = [label for label in summary["binding_limit"] if label in LOOSENED_BY]
+    values = LOOSENED_BY[held[0]] if held else "--speedup 1,2,4,8"
+    return f"schedbench sweep {path or 'TRACE'} {values}"

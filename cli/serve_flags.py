@@ -1,0 +1,189 @@
+"""Every flag of `vllm serve` 0.26 that is no scheduler flag, and why it does not count here.
+
+A name is followed by `?` where it is a switch (with a `--no-` form), by `+` where it takes several
+values, and by `|` and its short forms.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Literal
+
+from schedbench.sched.config import SchedulerConfig, option_of
+
+Takes = Literal["value", "switch", "list"]
+_MARKS: dict[str, Takes] = {"?": "switch", "+": "list"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServeFlag:
+    """`neutral`: with one of these values a refused flag changes nothing, and may stand."""
+
+    name: str
+    takes: Takes
+    reason: str
+    is_refused: bool = False
+    neutral: tuple[str, ...] = ()
+
+
+NO_EFFECT = {
+    "the HTTP front end": """
+        --host --port --uds --uvicorn-log-level --disable-uvicorn-access-log?
+        --disable-access-log-for-endpoints --allow-credentials? --allowed-origins
+        --allowed-methods --allowed-headers --api-key+ --ssl-keyfile --ssl-certfile --ssl-ca-certs
+        --enable-ssl-refresh? --ssl-cert-reqs --ssl-ciphers --root-path --middleware
+        --enable-request-id-headers? --disable-fastapi-docs? --h11-max-incomplete-event-size
+        --h11-max-header-count --enable-offline-docs? --tokens-only? --fingerprint-mode
+        --fingerprint-value --api-server-count|-asc --grpc? --headless? --shutdown-timeout
+        --served-model-name+ --fail-on-environ-validation? --enable-flash-late-interaction?
+        """,
+    "the form of prompts and answers": """
+        --lora-modules+ --chat-template --chat-template-content-format
+        --trust-request-chat-template? --default-chat-template-kwargs --response-role
+        --return-tokens-as-token-ids? --enable-auto-tool-choice?
+        --exclude-tools-when-tool-choice-none? --tool-call-parser --tool-parser-plugin
+        --tool-server --enable-prompt-tokens-details? --enable-force-include-usage?
+        --enable-tokenizer-info-endpoint? --tokenizer --tokenizer-mode --tokenizer-revision
+        --skip-tokenizer-init? --max-logprobs --logprobs-mode --use-fp64-gumbel?
+        --generation-config --override-generation-config --logits-processors+
+        --io-processor-plugin --renderer-num-workers --reasoning-parser
+        --reasoning-parser-plugin --reasoning-config --structured-outputs-config
+        --stream-interval --enable-prompt-embeds?
+        """,
+    "logs and metrics": """
+        --log-config-file --max-log-len --enable-per-request-metrics?
+        --enable-server-load-tracking? --enable-log-outputs? --enable-log-deltas?
+        --log-error-stack? --disable-log-stats? --aggregate-engine-logging?
+        --enable-log-requests? --show-hidden-metrics-for-version --otlp-traces-endpoint
+        --collect-detailed-traces+ --kv-cache-metrics? --kv-cache-metrics-sample
+        --cudagraph-metrics? --enable-layerwise-nvtx-tracing? --enable-mfu-metrics?
+        --enable-logging-iteration-details? --jit-monitor-mode --jit-monitor-verbose?
+        --profiler-config --kv-events-config
+        """,
+    "which model runs, and its weights": """
+        --model --runner --convert --trust-remote-code? --dtype --seed --hf-config-path
+        --allowed-local-media-path --allowed-media-domains+ --revision --code-revision
+        --quantization|-q --quantization-config --allow-deprecated-quantization?
+        --enable-return-routed-experts? --config-format --hf-token --hf-overrides
+        --model-class-overrides --enable-sleep-mode? --enable-cumem-allocator? --model-impl
+        --override-attention-dtype --load-format --download-dir --safetensors-load-strategy
+        --safetensors-prefetch-num-threads --safetensors-prefetch-block-size
+        --model-loader-extra-config --ignore-patterns+ --use-tqdm-on-load?
+        --pt-load-map-location --max-parallel-loading-workers --weight-transfer-config
+        --additional-config
+        """,
+    "how long a pass takes, which --cost says": """
+        --tensor-parallel-size|-tp --enforce-eager? --disable-cascade-attn?
+        --attention-backend --attention-config|-ac --compilation-config|-cc
+        --cudagraph-capture-sizes+ --max-cudagraph-capture-size --kernel-config
+        --ir-op-priority --enable-flashinfer-autotune? --enable-bf16x3-router-gemm?
+        --moe-backend --linear-backend --optimization-level|-O --distributed-executor-backend
+        --master-addr --master-port --nnodes|-n --node-rank|-r --distributed-timeout-seconds
+        --cpu-distributed-timeout-seconds --numa-bind? --numa-bind-nodes+ --numa-bind-cpus+
+        --device-ids --enable-expert-parallel?|-ep --enable-ep-weight-filter? --all2all-backend
+        --enable-dbo? --ubatch-size --dbo-decode-token-threshold --dbo-prefill-token-threshold
+        --disable-nccl-for-dp-synchronization? --enable-eplb? --eplb-config
+        --expert-placement-strategy --enable-elastic-ep? --ray-workers-use-nsight?
+        --disable-custom-all-reduce? --worker-cls --worker-extension-cls --gdn-prefill-backend
+        --dcp-comm-backend --dcp-kv-cache-interleave-size --cp-kv-cache-interleave-size
+        """,
+    "how many KV blocks fit, which --num-gpu-blocks says": """
+        --gpu-memory-utilization --kv-cache-memory-bytes --kv-cache-dtype
+        --calculate-kv-scales? --kv-cache-dtype-skip-layers+ --offload-backend --cpu-offload-gb
+        --cpu-offload-params+ --offload-group-size --offload-num-in-group
+        --offload-prefetch-step --offload-params+
+        """,
+    "how blocks are hashed, not which are equal": "--prefix-caching-hash-algo",
+    "the adapters' weights": """
+        --max-lora-rank --lora-dtype --enable-tower-connector-lora? --max-cpu-loras
+        --fully-sharded-loras? --lora-target-modules+ --default-mm-loras
+        --specialize-active-lora? --enable-mixed-moe-lora-format? --enable-moe-shared-loras?
+        """,
+    "data-parallel engines, and --data-parallel-size is 1": """
+        --data-parallel-rank|-dpn --data-parallel-start-rank|-dpr --data-parallel-size-local|-dpl
+        --data-parallel-address|-dpa --data-parallel-rpc-port|-dpp --data-parallel-backend|-dpb
+        --data-parallel-hybrid-lb?|-dph --data-parallel-external-lb?|-dpe
+        --data-parallel-multi-port-external-lb?|-dpm --data-parallel-supervisor-port
+        --dp-supervisor-probe-interval-s --dp-supervisor-probe-timeout-s
+        --dp-supervisor-probe-failure-threshold --prefill-schedule-interval
+        """,
+    "images, audio and video, and only text is replayed": """
+        --language-model-only? --limit-mm-per-prompt --enable-mm-embeds? --media-io-kwargs
+        --mm-processor-kwargs --mm-processor-cache-gb --mm-processor-cache-type
+        --mm-shm-cache-max-object-size-mb --mm-encoder-only? --mm-encoder-tp-mode
+        --mm-encoder-attn-backend --mm-encoder-attn-dtype --mm-encoder-fp8-scale-path
+        --mm-encoder-fp8-scale-save-path --mm-encoder-fp8-scale-save-margin
+        --interleave-mm-strings? --skip-mm-profiling? --video-pruning-rate --mm-tensor-ipc
+        --mm-ipc-gpu-memory-gb --disable-chunked-mm-input?
+        """,
+    "models with state-space layers, and full attention is replayed": """
+        --mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-block-size --mamba-cache-mode
+        --mamba-backend --enable-mamba-cache-stochastic-rounding? --mamba-cache-philox-rounds
+        """,
+    "models with several kinds of attention, and full attention is replayed": """
+        --disable-sliding-window? --disable-hybrid-kv-cache-manager? --kv-sharing-fast-prefill?
+        """,
+}
+"""What flags concern that no decision of the scheduler depends on."""
+
+_SPEC = "speculative decoding is not modelled yet; leave it out"
+_REMOTE = "KV blocks that come from elsewhere are not modelled yet; leave it out"
+_CONTEXT = "context parallelism changes what a KV block holds and is not modelled; leave it out"
+REFUSED = {
+    "--speculative-config|-sc": (_SPEC, ()),
+    "--spec-method": (_SPEC, ()),
+    "--spec-model": (_SPEC, ()),
+    "--spec-tokens": (_SPEC, ("0",)),
+    "--kv-transfer-config": (_REMOTE, ()),
+    "--ec-transfer-config": ("encoder outputs from elsewhere are not modelled; leave it out", ()),
+    "--kv-offloading-size": (_REMOTE, ()),
+    "--kv-offloading-backend": (_REMOTE, ("native",)),
+    "--pipeline-parallel-size|-pp": (
+        "several stages mean several passes in flight, not modelled yet; give 1 or leave it out",
+        ("1",),
+    ),
+    "--decode-context-parallel-size|-dcp": (_CONTEXT, ("1",)),
+    "--prefill-context-parallel-size|-pcp": (_CONTEXT, ("1",)),
+    "--data-parallel-size|-dp": (
+        "each engine schedules a share of the traffic; replay one share and leave it out",
+        ("1",),
+    ),
+    "--scheduler-cls": ("another class decides otherwise; leave it out", ()),
+    "--performance-mode": (
+        "it changes the defaults of --max-num-batched-tokens and --max-num-seqs; give those two",
+        ("balanced", "interactivity"),
+    ),
+    "--prefix-match-unit": ("prefixes are matched by --block-size here; leave it out", ()),
+    "--pooler-config": ("pooling models generate no tokens and are not modelled", ()),
+    "--diffusion-config|-dc": ("diffusion models are not modelled", ()),
+    "--config": ("a file of flags is not read; give the flags themselves", ()),
+}
+"""Flags that would change decisions in a way that is not built: the reason and the remedy."""
+
+
+@cache
+def serve_flags() -> dict[str, ServeFlag]:
+    """All of them by name, short forms included; without what the scheduler reads by now."""
+    found: dict[str, ServeFlag] = {}
+    for about, names in NO_EFFECT.items():
+        for word in names.split():
+            found |= _with_short_forms(word, about)
+    for word, (reason, neutral) in REFUSED.items():
+        found |= _with_short_forms(word, reason, is_refused=True, neutral=neutral)
+    read = {option_of(each.name) for each in fields(SchedulerConfig)}
+    return {name: flag for name, flag in found.items() if flag.name not in read}
+
+
+def _with_short_forms(
+    word: str, reason: str, *, is_refused: bool = False, neutral: tuple[str, ...] = ()
+) -> dict[str, ServeFlag]:
+    marked, *short = word.split("|")
+    name = marked.rstrip("?+")
+    takes = _MARKS.get(marked[len(name) :], "value")
+    flag = ServeFlag(name, takes, reason, is_refused, neutral)
+    return dict.fromkeys([name, *short, *_negations(flag)], flag)
+
+
+def _negations(flag: ServeFlag) -> Iterator[str]:
+    if flag.takes == "switch":
+        yield f"--no-{flag.name.removeprefix('--')}"

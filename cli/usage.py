@@ -1,0 +1,35 @@
+"""What typer says of a command line it cannot read, in the words of every other message here."""
+
+from collections.abc import Sequence
+
+import typer
+
+from schedbench.cli.serve_args import refusal
+
+UsageFault: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for any command line it cannot read; it has no public name of its own."""
+
+
+def explain(error: Exception, words: Sequence[str]) -> str:
+    """One message: what is wrong, and where help is. A known flag of vLLM is named as such."""
+    name = getattr(error, "option_name", None)
+    if name is not None and (known := _refusal(name, words)):
+        return known
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "schedbench"
+    return f"{_message(error, name)} (see `{path} --help`)"
+
+
+def _message(error: Exception, name: str | None) -> str:
+    if name is None:
+        text: str = error.format_message()  # type: ignore[attr-defined]
+        return text[:1].lower() + text[1:].rstrip(".?").replace("Value error, ", "")
+    close = getattr(error, "possibilities", None)
+    hint = f"; did you mean {' or '.join(sorted(close)[:3])}?" if close else ""
+    return f"there is no option {name}{hint}"
+
+
+def _refusal(name: str, words: Sequence[str]) -> str | None:
+    """Also for `-tp`, of which typer names the first letter only."""
+    candidates = [name] if name.startswith("--") else [w for w in words if w.startswith(name)]
+    return next((text for each in candidates if (text := refusal(each))), None)

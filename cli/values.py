@@ -1,0 +1,82 @@
+"""Values of scheduler flags as people type them, read by the type of the flag's field."""
+
+import re
+from dataclasses import fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from schedbench.errors import UsageError
+from schedbench.sched.config import SchedulerConfig, option_of
+
+FLAGS = {each.name: each for each in fields(SchedulerConfig)}
+"""The fields of SchedulerConfig by name."""
+
+SWITCH_WORDS = {"on": True, "off": False, "true": True, "false": False}
+_HINTS = get_type_hints(SchedulerConfig)
+_COUNT = re.compile(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])")
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def kind_of(name: str) -> Any:  # noqa: ANN401 - a type, or a Literal
+    """The type of a flag, without the None that stands for "not given"."""
+    hint = _HINTS[name]
+    if get_origin(hint) in (Union, UnionType):
+        return next(each for each in get_args(hint) if each is not type(None))
+    return hint
+
+
+def is_switch(name: str) -> bool:
+    return kind_of(name) is bool
+
+
+def choices_of(name: str) -> tuple[str, ...]:
+    """The words a flag takes, or none where it takes a number."""
+    kind = kind_of(name)
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def parse_value(name: str, text: str) -> Any:  # noqa: ANN401 - by the flag's type
+    """The value of a flag from its text. Raises UsageError naming flag, text and form."""
+    kind, option = kind_of(name), option_of(name)
+    if kind is bool:
+        return parse_switch(text, option)
+    if kind is int:
+        return parse_count(text, option)
+    if kind is float:
+        return parse_number(text, option)
+    if (words := choices_of(name)) and text not in words:
+        raise UsageError(f"{option}: {text!r} is not one of {', '.join(words)}")
+    return text
+
+
+def parse_switch(text: str, option: str) -> bool:
+    if text.lower() not in SWITCH_WORDS:
+        raise UsageError(f"{option}: {text!r} is neither on nor off")
+    return SWITCH_WORDS[text.lower()]
+
+
+def parse_count(text: str, option: str) -> int:
+    """A whole number; `2k` is 2,000 and `2K` 2,048, as vLLM reads them."""
+    match = _COUNT.fullmatch(text.strip().replace("_", ""))
+    if match is None:
+        raise UsageError(
+            f"{option}: {text!r} is no whole number; write 2048, 2k (2,000) or 2K (2,048)"
+        )
+    if match[1] is not None:
+        return int(match[1]) * _BINARY[match[2]]
+    return int(float(match[3]) * _DECIMAL[match[4]])
+
+
+def parse_number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is no number; write one such as 0.05") from None
+
+
+def show_value(value: object) -> str:
+    """A flag's value as a table shows it: no digit groups, so that it can be typed again."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
