@@ -33,14 +33,18 @@ def rows_in_order(work: Workload, prefixes: PrefixBlocks) -> Iterator[Rows]:
         pool = pool[np.lexsort((pool["turn"], pool["session"], pool["arrival"]))]
         ready = int(np.searchsorted(pool["arrival"], source.horizon_ns, side="right"))
         ready = min(ready, work.requests - emitted)
-        _link_turns(pool, ready, emitted)
+        _link_turns(pool, emitted)
         yield pool[:ready]
         pending, emitted = pool[ready:], emitted + ready
 
 
-def _link_turns(pool: Rows, ready: int, first_row: int) -> None:
-    """Point each turn's `after` at the row of the turn before it, once that row has its number."""
+def _link_turns(pool: Rows, first_row: int) -> None:
+    """Point each turn's `after` at the row of the turn before it.
+
+    Rows that stay pending get another number with the next pool, and their followers are linked
+    again there; a turn is never emitted before the one that it follows.
+    """
     order = np.lexsort((pool["turn"], pool["session"]))
     before, then = order[:-1], order[1:]
-    linked = (pool["session"][before] == pool["session"][then]) & (before < ready)
+    linked = pool["session"][before] == pool["session"][then]
     pool["after"][then[linked]] = before[linked] + first_row

@@ -163,20 +163,12 @@ def test_reuse_of_a_shared_system_prompt_is_what_arithmetic_says() -> None:
     assert reuse.hit_tokens == 100 * 160  # every request but the first
 
 
-def test_a_session_ends_before_the_turn_that_passes_the_context() -> None:
-    trace = synth(RICH)
-    total = [
-        prompt + output
-        for prompt, output, turn in zip(
-            *(
-                trace.table.column(n).to_pylist()
-                for n in ("prompt_tokens", "output_tokens", "turn")
-            ),
-            strict=True,
-        )
-        if turn
-    ]
-    assert max(total) <= 5_000
+@pytest.mark.parametrize(("context", "turns"), [(399, 3), (400, 4)])
+def test_a_session_ends_before_the_turn_that_passes_the_context(context: int, turns: int) -> None:
+    # 50 tokens from the user and 50 back: turn t fills 100 (t + 1) tokens.
+    chats = Sessions(count=10, turns=Fixed(20), context_tokens=context)
+    work = Workload(requests=10 * turns, sessions=chats, lengths=Lengths(Fixed(50), Fixed(50)))
+    assert synth(work).table.column("turn").to_pylist().count(turns - 1) == 10
 
 
 @pytest.mark.parametrize(
