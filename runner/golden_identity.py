@@ -6,10 +6,12 @@ length) it is made of, and its hash is a number for (hash of the block before, c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Sequence
+
+    from schedbench.sched.request import EncoderInput, StreamingUpdate
 
 Run = tuple[str, int, int]  # key, first token, length
 
@@ -26,43 +28,87 @@ class SegmentHasher:
 
 
 class SegmentIdentity:
-    """One request's tokens as runs; output token j is token j of the key `o:ID`."""
+    """One request's tokens as runs; output token j is token j of the key `o:ID`.
+
+    Blocks are hashed when they are full, with the tokens and the items known then. A streaming
+    session's next input changes tokens behind them and leaves those hashes alone, as vLLM 0.26.0
+    does.
+    """
 
     def __init__(
         self,
         hasher: SegmentHasher,
-        prompt: Iterable[tuple[str, int]],
-        output_key: str,
-        root: Hashable,
+        request_id: str,
+        prompt: Sequence[tuple[str, int]],
+        items: Sequence[EncoderInput] = (),
+        root: Hashable = None,
     ) -> None:
         self._hasher = hasher
-        self._runs: list[Run] = [(key, 0, length) for key, length in prompt]
-        self._output_key = output_key
-        self._num_output = 0  # output tokens turned into runs so far
+        self._output_key = f"o:{request_id}"
+        self.runs: list[Run] = [(key, 0, length) for key, length in prompt]
+        self._items = list(items)
+        self._num_before_output = sum(length for _, length in prompt)
         self._hashes: list[int] = []
+        self._passed = (0, 0)  # runs that are hashed whole, and the tokens in them
         self._root = hasher.number(-1, root)
+        self._hash_through(self._num_before_output)
 
     def block_hash(self, index: int) -> int:
-        while len(self._hashes) <= index:
-            self._hash_next()
+        self._hash_through((index + 1) * self._hasher.block_size)
         return self._hashes[index]
 
-    def _hash_next(self) -> None:
-        parent = self._hashes[-1] if self._hashes else self._root
-        self._hashes.append(self._hasher.number(parent, self._take_content()))
+    def next_input(self, num_tokens: int, num_kept: int, update: StreamingUpdate) -> None:
+        self._hash_through(num_tokens)
+        known = [*self.runs, (self._output_key, 0, num_tokens - self._num_before_output)]
+        following: Any = update.content
+        self.runs = [*cut(known, 0, num_kept), *following.runs]
+        self._passed = (0, 0)
+        self._items += [
+            item.__class__(
+                item.offset + num_kept, item.num_tokens, item.num_embeds, item.identifier
+            )
+            for item in update.encoder_inputs
+        ]
+        self._num_before_output = num_kept + update.num_prompt_tokens
+        self._hash_through(self._num_before_output)
 
-    def _take_content(self) -> tuple[Run, ...]:
-        """Cut the next block's worth of tokens off the front of the runs."""
-        content: list[Run] = []
-        wanted = self._hasher.block_size
-        while wanted:
-            if not self._runs:
-                self._runs.append((self._output_key, self._num_output, wanted))
-                self._num_output += wanted
-            key, first, length = self._runs.pop(0)
-            taken = min(length, wanted)
-            content.append((key, first, taken))
-            wanted -= taken
-            if taken < length:
-                self._runs.insert(0, (key, first + taken, length - taken))
-        return tuple(content)
+    def _hash_through(self, num_tokens: int) -> None:
+        """Hash the full blocks of the first `num_tokens`. Later calls see the last item only."""
+        block_size = self._hasher.block_size
+        first_item = max(len(self._items) - 1, 0) if self._hashes else 0
+        output = max(num_tokens - self._num_before_output, 0)
+        while (len(self._hashes) + 1) * block_size <= num_tokens:
+            start = len(self._hashes) * block_size
+            content = self._content(start, start + block_size, output)
+            seen = tuple(
+                (item.identifier, item.offset - start)
+                for item in self._items[first_item:]
+                if item.offset < start + block_size and item.offset + item.num_tokens > start
+            )
+            parent = self._hashes[-1] if self._hashes else self._root
+            self._hashes.append(self._hasher.number(parent, (content, seen)))
+
+    def _content(self, start: int, end: int, num_output: int) -> tuple[Run, ...]:
+        passed, before = self._passed
+        while passed < len(self.runs) and before + self.runs[passed][2] <= start:
+            before += self.runs[passed][2]
+            passed += 1
+        self._passed = (passed, before)
+        last = passed
+        reach = before
+        while last < len(self.runs) and reach < end:
+            reach += self.runs[last][2]
+            last += 1
+        rest = [*self.runs[passed:last], (self._output_key, 0, num_output)]
+        return tuple(cut(rest, start - before, end - before))
+
+
+def cut(runs: Sequence[Run], start: int, end: int) -> list[Run]:
+    """The tokens from `start` to before `end` of a list of runs."""
+    taken, at = [], 0
+    for key, first, length in runs:
+        low, high = max(start - at, 0), min(end - at, length)
+        if low < high:
+            taken.append((key, first + low, high - low))
+        at += length
+    return taken

@@ -8,14 +8,16 @@ from schedbench.errors import UnsupportedError
 from schedbench.runner.golden_backend import Emission, QueueContents, Scheduled
 from schedbench.runner.golden_identity import SegmentHasher, SegmentIdentity
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.kv_connector import KVConnectorOutput
 from schedbench.sched.output import ModelRunnerOutput
-from schedbench.sched.request import FINISH_REASON, Request, RequestStatus
+from schedbench.sched.request import EncoderInput, Grammar, Request, RequestStatus
 from schedbench.sched.scheduler import PauseState, Scheduler
+from schedbench.sched.spec_decode import set_drafts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from schedbench.runner.golden_backend import PassReport, Row
+    from schedbench.runner.golden_backend import PassReport, Row, StoreClient
     from schedbench.runner.golden_log import GoldenLog
 
 CONFIG_FIELDS = (
@@ -34,53 +36,89 @@ CONFIG_FIELDS = (
     "scheduler_reserve_full_isl",
     "watermark",
     "max_loras",
+    "async_scheduling",
+    "num_speculative_tokens",
+    "spec_method",
+    "kv_load_failure_policy",
+    "disable_chunked_mm_input",
+    "encoder_cache_size",
 )
 
 
 def unsupported_features(log: GoldenLog) -> list[str]:
     """Name what a scenario needs and this scheduler does not have."""
-    config, found = log.config, []
-    if log.header.get("vllm_version", "0.26.0") != "0.26.0":
-        found.append(f"vLLM {log.header['vllm_version']}")
-    if config["async_scheduling"]:
-        found.append("asynchronous scheduling")
-    if (config["pipeline_depth"] or 1) > 1:
-        found.append("several passes in flight")
-    if config["num_speculative_tokens"]:
-        found.append("speculative decoding")
-    if config["kv_connector"]:
-        found.append("remote KV")
-    fields = {name for request in log.requests for name in request}
-    names = {"grammar": "structured output", "mm": "encoder inputs", "resumable": "streaming input"}
-    return found + [text for name, text in names.items() if name in fields]
+    version = log.header.get("vllm_version", "0.26.0")
+    return [] if version == "0.26.0" else [f"vLLM {version}"]
+
+
+def config_of(flags: Row) -> SchedulerConfig:
+    """Build the configuration of a golden header; the driver sees to passes in flight."""
+    return SchedulerConfig(
+        **{name: flags[name] for name in CONFIG_FIELDS},
+        max_num_encoder_input_tokens=flags["encoder_budget"],
+        kv_role=flags.get("kv_role", "kv_both") if flags["kv_connector"] else None,
+    )
+
+
+class StoreAsConnector:
+    """The scenario's remote store as a connector of this scheduler."""
+
+    def __init__(self, store: StoreClient) -> None:
+        self._store = store
+
+    def get_num_new_matched_tokens(
+        self, request: Request, num_computed_tokens: int
+    ) -> tuple[int | None, bool]:
+        return self._store.matched_tokens(
+            request.request_id, request.num_tokens, num_computed_tokens
+        )
+
+    def update_state_after_alloc(self, request: Request, num_external_tokens: int) -> None:
+        if num_external_tokens:
+            self._store.load_started(request.request_id)
+
+    def request_finished(self, request: Request) -> bool:
+        return self._store.request_finished(request.request_id)
 
 
 class SchedBackend:
     """`golden_backend.Backend` over `schedbench.sched.scheduler.Scheduler`."""
 
-    def __init__(self, log: GoldenLog) -> None:
+    def __init__(self, log: GoldenLog, store: StoreClient) -> None:
         if missing := unsupported_features(log):
             raise UnsupportedError(f"{log.header['name']} needs {', '.join(missing)}")
-        self.config = SchedulerConfig(**{name: log.config[name] for name in CONFIG_FIELDS})
-        self.scheduler = Scheduler(self.config)
+        self.config = config_of(log.config)
+        connector = StoreAsConnector(store) if log.config["kv_connector"] else None
+        self.scheduler = Scheduler(self.config, connector)
         self.token_budget = self.config.token_budget
         self._hasher = SegmentHasher(self.config.block_size)
+        self._grammars: dict[str, Grammar] = {}
         self._lookups: dict[str, int] = {}
         self._evicted: list[str] = []
 
     def add_request(self, request: Row) -> None:
         request_id = request["id"]
+        items = tuple(
+            EncoderInput(item["offset"], item["length"], item["length"], item["hash"])
+            for item in request.get("mm", ())
+        )
+        grammar = None
+        if "grammar" in request:
+            grammar = Grammar(tokens_left=request["grammar"].get("reject_after"))
+            self._grammars[request_id] = grammar
         root = (request.get("lora"), request.get("cache_salt"))
-        identity = SegmentIdentity(self._hasher, request["prompt"], f"o:{request_id}", root)
         self.scheduler.add_request(
             Request(
                 request_id,
                 num_prompt_tokens=sum(length for _, length in request["prompt"]),
                 max_tokens=request["max_tokens"],
                 arrival_time=request["arrival"],
-                identity=identity,
+                identity=SegmentIdentity(self._hasher, request_id, request["prompt"], items, root),
                 priority=request.get("priority", 0),
                 lora_id=request.get("lora") or 0,
+                encoder_inputs=items,
+                grammar=grammar,
+                resumable=bool(request.get("resumable")),
             )
         )
 
@@ -89,41 +127,49 @@ class SchedBackend:
         self.token_budget = output.token_budget
         self._lookups.update(output.lookups)
         self._evicted.extend(victim.request.request_id for victim in output.victims)
-        admitted = output.scheduled_new_reqs + output.scheduled_resumed_reqs
+        requests = self.scheduler.requests
         return Scheduled(
             output=output,
             tokens=output.num_scheduled_tokens,
             new=[request.request_id for request in output.scheduled_new_reqs],
             resumed=[request.request_id for request in output.scheduled_resumed_reqs],
             computed={
-                request.request_id: request.num_computed_tokens
-                - output.num_scheduled_tokens[request.request_id]
-                for request in admitted
+                request_id: requests[request_id].num_computed_tokens - num_new_tokens
+                for request_id, num_new_tokens in output.num_scheduled_tokens.items()
             },
-            drafts={},
-            encoder_inputs={},
-            encoder_freed=[],
+            drafts=output.scheduled_spec_decode_tokens,
+            encoder_inputs=output.scheduled_encoder_inputs,
+            encoder_freed=output.free_encoder_mm_hashes,
             sampling=[
                 request_id
                 for request_id in output.num_scheduled_tokens
-                if not self.scheduler.requests[request_id].is_prefill_chunk
+                if not requests[request_id].is_prefill_chunk
             ],
         )
 
     def update(self, scheduled: Scheduled, report: PassReport) -> list[Emission]:
-        outputs = self.scheduler.update_from_output(
-            scheduled.output, ModelRunnerOutput(report.sampled)
+        transfers = KVConnectorOutput(
+            tuple(report.loaded), tuple(report.sent), frozenset(report.invalid_blocks)
         )
-        return [
-            Emission(request.request_id, 1, FINISH_REASON.get(request.status))
+        outputs = self.scheduler.update_from_output(
+            scheduled.output, ModelRunnerOutput(report.sampled, transfers)
+        )
+        emitted = [
+            Emission(
+                request.request_id,
+                outputs.num_new_tokens.get(request.request_id, 1),
+                outputs.reasons.get(request),
+            )
             for request in outputs.emitted
         ]
+        return emitted + [Emission(request.request_id, 0, "error") for request in outputs.errors]
 
     def set_drafts(self, drafts: Mapping[str, int]) -> None:
-        raise NotImplementedError
+        set_drafts(self.scheduler, drafts)
 
     def compile_grammar(self, request_id: str, *, failed: bool) -> None:
-        raise NotImplementedError
+        grammar = self._grammars[request_id]
+        grammar.failed, grammar.ready = failed, not failed
 
     def finish_requests(self, request_ids: Sequence[str]) -> None:
         self.scheduler.finish_requests(request_ids, RequestStatus.FINISHED_ABORTED)
@@ -132,8 +178,8 @@ class SchedBackend:
         self.scheduler.pause_state = PauseState[state]
 
     def reset_prefix_cache(self, *, preempt: bool) -> None:
-        victims = self.scheduler.reset_prefix_cache(preempt_running=preempt)
-        self._evicted.extend(request.request_id for request in victims or ())
+        reset = self.scheduler.reset_prefix_cache(preempt_running=preempt)
+        self._evicted.extend(victim.request.request_id for victim in reset.victims)
 
     def take_lookups(self) -> dict[str, int]:
         taken, self._lookups = self._lookups, {}
@@ -144,26 +190,24 @@ class SchedBackend:
         return taken
 
     def num_unfinished(self) -> int:
-        running, waiting, skipped = self.queue_lengths()
-        return running + waiting + skipped
+        return len(self.scheduler.requests) - self.scheduler.num_waiting_for_streaming_input
 
     def has_finished_to_report(self) -> bool:
         return bool(self.scheduler.finished_req_ids)
 
+    def num_waiting(self) -> int:
+        return len(self.scheduler.queues.waiting)
+
     def queue_lengths(self) -> list[int]:
-        scheduler = self.scheduler
-        return [
-            len(scheduler.running),
-            len(scheduler.waiting),
-            len(scheduler.skipped_waiting),
-        ]
+        queues = self.scheduler.queues
+        return [len(self.scheduler.running), len(queues.waiting), len(queues.skipped_waiting)]
 
     def queue_contents(self) -> QueueContents:
+        queues = self.scheduler.queues
         return QueueContents(
-            waiting=[request.request_id for request in self.scheduler.waiting],
+            waiting=[request.request_id for request in queues.waiting],
             skipped=[
-                [request.request_id, request.status.name]
-                for request in self.scheduler.skipped_waiting
+                [request.request_id, request.status.name] for request in queues.skipped_waiting
             ],
         )
 
@@ -177,4 +221,5 @@ class SchedBackend:
         return list(self.scheduler.kv_cache.pool.free_queue)
 
     def block_ids(self, request_id: str) -> list[int]:
-        return self.scheduler.requests[request_id].block_ids
+        request = self.scheduler.requests.get(request_id)
+        return request.block_ids if request else []

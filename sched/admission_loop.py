@@ -2,81 +2,158 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedbench.sched import lora, token_demand
+from schedbench.sched import encoder_cache, kv_connector, lora, spec_decode, token_demand
+from schedbench.sched.blocked import what_it_awaits
 from schedbench.sched.kv_cache.manager import SlotDemand
 from schedbench.sched.request import RequestStatus
-from schedbench.sched.request_queue import create_request_queue
 from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
+    from schedbench.sched.encoder_cache import EncoderGrant
     from schedbench.sched.request import Request
-    from schedbench.sched.request_queue import RequestQueue
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
 
 
-def admit_waiting(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
-    """Admit from the queues; says why it ended.
+@dataclass(slots=True)
+class Offer:
+    """What a waiting request brings along and would get; counts of tokens.
 
-    Requests set aside go back to the front of `skipped_waiting` in their own order.
+    |<- hit blocks ->|<- num_external_tokens ->|<- num_new_tokens ->|
+    |<--------- num_computed_tokens ---------->|
     """
-    aside = create_request_queue(scheduler.config.policy)
-    stop = None
-    while stop is None:
-        stop = _limit_reached(scheduler, this_pass)
-        if stop is not None:
-            break
-        queue = scheduler.next_queue()
-        request = queue.peek_request()
-        verdict = consider(scheduler, this_pass, request, queue)
+
+    hit: list[int]
+    num_external_tokens: int
+    num_computed_tokens: int
+    loads_async: bool = False
+    num_new_tokens: int = 0
+    num_padded_drafts: int = 0
+    encoder: EncoderGrant | None = None
+
+
+def admit_waiting(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
+    """Admit from the queues; says why it ended."""
+    queues = scheduler.queues
+    while (stop := limit_reached(scheduler, this_pass)) is None:
+        request = queues.head()
+        verdict = consider(scheduler, this_pass, request)
         if verdict.kind is Kind.STOP:
             stop = verdict
-        elif verdict.kind is Kind.ASIDE:
-            queue.pop_request()
-            aside.prepend_request(request)
+            break
+        if verdict.kind is Kind.ASIDE:
             this_pass.set_aside.append((request, verdict))
-    if len(aside):
-        scheduler.skipped_waiting.prepend_requests(aside)
+    queues.end_pass()
     return stop
 
 
-def _limit_reached(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict | None:
-    """Limits that hold whoever is next."""
-    if not (scheduler.waiting or scheduler.skipped_waiting):
+def limit_reached(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict | None:
+    """Limits that hold whoever is next. A session waiting for input keeps its seat."""
+    if not scheduler.queues:
         return Verdict.QUEUES_EMPTY
     if this_pass.token_budget == 0:
         return Verdict.BUDGET_SPENT
-    if len(scheduler.running) >= scheduler.config.max_num_seqs:
+    seats_taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
+    if seats_taken >= scheduler.config.max_num_seqs:
         return Verdict.SEATS_FULL
     return None
 
 
-def consider(
-    scheduler: Scheduler, this_pass: SchedulePass, request: Request, queue: RequestQueue
-) -> Verdict:
-    """Decide on the request at the head of `queue`, and admit it if nothing speaks against it."""
-    config, kv_cache = scheduler.config, scheduler.kv_cache
-    if lora.slots_full(request, this_pass, config):
-        return Verdict.LORA_SLOTS_FULL
-
-    hit = kv_cache.get_computed_blocks(request)
-    num_hit_tokens = len(hit) * config.block_size
-    this_pass.lookups[request.request_id] = num_hit_tokens
-    if this_pass.defer_prefills and num_hit_tokens < request.num_tokens - 1:
-        return Verdict.PREFILLS_HELD
-
-    wanted = token_demand.of_waiting(request, num_hit_tokens, this_pass.token_budget, config)
-    if isinstance(wanted, Verdict):
-        return wanted
-
-    demand = SlotDemand(wanted, hit, headroom_blocks(scheduler))
-    if shortage := kv_cache.shortage(request, demand):
+def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> Verdict:
+    """Decide on the request at the head, and act on it: admit, set aside, or leave it there."""
+    offer = make_offer(scheduler, this_pass, request)
+    if isinstance(offer, Verdict):
+        if offer.kind is Kind.ASIDE:
+            scheduler.queues.set_head_aside()
+        return offer
+    verdict = size_offer(scheduler, this_pass, request, offer)
+    if verdict is not None:
+        return verdict
+    demand = slot_demand(scheduler, offer)
+    if shortage := scheduler.kv_cache.shortage(request, demand):
+        if request.encoder_inputs:
+            scheduler.encoder_cache.free(request)
         return shortage
-    kv_cache.admit(request, demand)
-    queue.pop_request()
-    return _seat(scheduler, this_pass, request, num_hit_tokens, wanted)
+    scheduler.kv_cache.admit(request, demand)
+    if scheduler.transfers is not None:
+        connector = scheduler.transfers.connector
+        connector.update_state_after_alloc(request, offer.num_external_tokens)
+    scheduler.queues.pop_head()
+    if offer.loads_async:
+        return begin_load(scheduler, request, offer)
+    return seat(scheduler, this_pass, request, offer)
+
+
+def make_offer(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> Offer | Verdict:
+    """Look up what of the request is computed already, here or elsewhere."""
+    if request.is_blocked and (awaited := what_it_awaits(scheduler, request)):
+        return awaited
+    if lora.slots_full(request, this_pass, scheduler.config):
+        return Verdict.LORA_SLOTS_FULL
+    if request.num_computed_tokens:  # loaded from elsewhere, or a session going on
+        return Offer([], 0, request.num_computed_tokens)
+    hit = scheduler.kv_cache.get_computed_blocks(request)
+    num_hit_tokens = len(hit) * scheduler.config.block_size
+    this_pass.lookups[request.request_id] = num_hit_tokens
+    if scheduler.transfers is None:
+        return Offer(hit, 0, num_hit_tokens)
+    connector = scheduler.transfers.connector
+    external, loads_async = connector.get_num_new_matched_tokens(request, num_hit_tokens)
+    if external is None:
+        return Verdict.REMOTE_LOOKUP_PENDING
+    return Offer(hit, external, num_hit_tokens + external, loads_async)
+
+
+def size_offer(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer
+) -> Verdict | None:
+    """Find the tokens to compute in this pass; a verdict if that ends admission."""
+    if offer.loads_async:
+        return None
+    config = scheduler.config
+    wanted = request.num_tokens - offer.num_computed_tokens
+    if this_pass.defer_prefills and wanted > 1:
+        return Verdict.PREFILLS_HELD
+    if spec_decode.wants_padding(wanted, this_pass, config):
+        if not spec_decode.padding_fits(offer.num_computed_tokens, this_pass, config):
+            return Verdict.PADDED_DECODE_UNFIT
+        offer.num_padded_drafts = config.num_speculative_tokens
+        wanted += config.num_speculative_tokens
+    granted = token_demand.of_waiting(wanted, this_pass.token_budget, config)
+    if isinstance(granted, Verdict):
+        return granted
+    offer.num_new_tokens = granted
+    if not request.encoder_inputs:
+        return None
+    offer.encoder = encoder_cache.fit_inputs(
+        scheduler.encoder_cache,
+        request,
+        (offer.num_computed_tokens, granted),
+        this_pass.encoder_budget,
+        config,
+    )
+    offer.num_new_tokens = offer.encoder.num_new_tokens
+    return None if offer.num_new_tokens else Verdict.ENCODER_FULL
+
+
+def slot_demand(scheduler: Scheduler, offer: Offer) -> SlotDemand:
+    """Blocks the offer takes, and those it has to leave free."""
+    transfers = scheduler.transfers
+    reserved = 0
+    if offer.loads_async and transfers is not None:
+        reserved = kv_connector.reserved_blocks(scheduler, transfers)
+    return SlotDemand(
+        offer.num_new_tokens,
+        offer.hit,
+        offer.num_external_tokens,
+        lookahead_tokens=0 if offer.loads_async else scheduler.config.lookahead_tokens,
+        headroom_blocks=headroom_blocks(scheduler),
+        reserved_blocks=reserved,
+        caches=not offer.loads_async,
+    )
 
 
 def headroom_blocks(scheduler: Scheduler) -> int:
@@ -84,20 +161,32 @@ def headroom_blocks(scheduler: Scheduler) -> int:
     return scheduler.config.watermark_blocks if scheduler.running else 0
 
 
-def _seat(
-    scheduler: Scheduler,
-    this_pass: SchedulePass,
-    request: Request,
-    num_computed_tokens: int,
-    num_new_tokens: int,
-) -> Verdict:
+def begin_load(scheduler: Scheduler, request: Request, offer: Offer) -> Verdict:
+    """Let a request wait, with its blocks, for KV that is loaded asynchronously."""
+    assert scheduler.transfers is not None
+    request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+    request.num_computed_tokens = offer.num_computed_tokens
+    scheduler.queues.put_aside(request)
+    scheduler.transfers.unfinished_prefills.add(request)
+    return Verdict.LOADING_REMOTE_KV
+
+
+def seat(scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer) -> Verdict:
     """Put an admitted request, with its blocks, at the end of the running list."""
     scheduler.running.append(request)
     resumed = request.status is RequestStatus.PREEMPTED
     (this_pass.resumed if resumed else this_pass.new).append(request)
     request.status = RequestStatus.RUNNING
-    request.num_computed_tokens = num_computed_tokens
+    request.num_computed_tokens = offer.num_computed_tokens
     if request.lora_id:
         this_pass.loras.add(request.lora_id)
-    this_pass.grant_admission(request, num_computed_tokens, num_new_tokens)
+    this_pass.grant_admission(
+        request, offer.num_computed_tokens, offer.num_new_tokens, offer.num_padded_drafts
+    )
+    if offer.encoder is not None:
+        this_pass.encoder_grant = offer.encoder
+        this_pass.grant_encoder_inputs(request, scheduler.encoder_cache)
+    ends_at = offer.num_computed_tokens + offer.num_new_tokens
+    if scheduler.transfers is not None and ends_at < request.num_tokens:
+        scheduler.transfers.unfinished_prefills.add(request)
     return Verdict.RESUMED if resumed else Verdict.ADMITTED

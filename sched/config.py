@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 from schedbench.errors import UnsupportedError, UsageError
 
+LOW_SPEC_BUDGET = 8192  # vLLM 0.26.0 config/vllm.py, line 1717
 PARTIAL_PREFILL_SHARE = 0.04  # of max_model_len; vLLM 0.26.0 config/scheduler.py, lines 257-259
+
+SPEC_METHODS = ("ngram", "eagle", "eagle3", "mtp", "draft_model")
+EAGLE_METHODS = ("eagle", "eagle3", "mtp")  # the drafter reads one token ahead of the model
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "policy": ("fcfs", "priority"),
+    "spec_method": SPEC_METHODS,
+    "kv_role": (None, "kv_producer", "kv_consumer", "kv_both"),
+    "kv_load_failure_policy": ("fail", "recompute"),
+}
 
 
 def _flag(default: Any, text: str, *, option: str = "", read_in: str) -> Any:  # noqa: ANN401
@@ -117,6 +127,51 @@ class SchedulerConfig:
         read_in="sched/lora.py: slots_full",
     )
 
+    async_scheduling: bool | None = _flag(
+        None,
+        "Schedule a pass while the one before is in flight; by default on where vLLM allows it.",
+        read_in="sched/config.py: runs_ahead; sched/async_mode.py",
+    )
+    pipeline_parallel_size: int = _flag(
+        1,
+        "Pipeline stages: as many passes are in flight at once.",
+        read_in="sched/config.py: passes_in_flight",
+    )
+    num_speculative_tokens: int = _flag(
+        0,
+        "Draft tokens proposed for each decode; 0 means no speculation.",
+        read_in="sched/spec_decode.py; sched/config.py: lookahead_tokens",
+    )
+    spec_method: Literal["ngram", "eagle", "eagle3", "mtp", "draft_model"] = _flag(
+        "ngram",
+        "What proposes the drafts; all but ngram have a KV cache of their own.",
+        read_in="sched/config.py: lookahead_tokens, uses_eagle, draft_slots",
+    )
+    kv_role: Literal["kv_producer", "kv_consumer", "kv_both"] | None = _flag(
+        None,
+        "Role of the KV connector; none if there is no connector.",
+        read_in="sched/config.py: defers_frees; sched/kv_connector.py",
+    )
+    kv_load_failure_policy: Literal["fail", "recompute"] = _flag(
+        "fail",
+        "What becomes of a request whose remote KV did not arrive.",
+        read_in="sched/kv_connector.py: failed_loads",
+    )
+    max_num_encoder_input_tokens: int | None = _flag(
+        None,
+        "Most multi-modal embeddings encoded in one pass; by default the batched tokens.",
+        read_in="sched/config.py: encoder_budget",
+    )
+    encoder_cache_size: int | None = _flag(
+        None,
+        "Embeddings the encoder cache holds; by default the batched tokens.",
+        read_in="sched/config.py: encoder_cache_embeds",
+    )
+    disable_chunked_mm_input: bool = _flag(
+        False,
+        "Never split a multi-modal item over two passes.",
+        read_in="sched/encoder_cache.py: fit_inputs",
+    )
     is_encoder_decoder: bool = _flag(
         False,
         "An encoder-decoder model: vLLM turns chunked prefill and the threshold off.",
@@ -139,6 +194,10 @@ class SchedulerConfig:
             "num_gpu_blocks": 1,
             "block_size": 1,
             "max_loras": 1,
+            "pipeline_parallel_size": 1,
+            "num_speculative_tokens": 0,
+            "max_num_encoder_input_tokens": 0,
+            "encoder_cache_size": 0,
         }
         for name, lowest in least.items():
             value = getattr(self, name)
@@ -148,8 +207,10 @@ class SchedulerConfig:
             raise UsageError(
                 f"--watermark is {self.watermark}: it is a share of the pool, from 0 to below 1"
             )
-        if self.policy not in ("fcfs", "priority"):
-            raise UsageError(f"--scheduling-policy is {self.policy!r}: it is fcfs or priority")
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                choices = ", ".join(str(each) for each in known if each is not None)
+                raise UsageError(f"{option_of(name)} is {getattr(self, name)!r}: choose {choices}")
 
     def _check_combinations(self) -> None:
         if not self.chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
@@ -159,6 +220,7 @@ class SchedulerConfig:
                 "a longer prompt could never be scheduled, so vLLM refuses it; raise the first "
                 "or lower the second"
             )
+        self._check_speculation()
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise UsageError(
                 f"--max-num-batched-tokens {self.max_num_batched_tokens} is below "
@@ -178,12 +240,80 @@ class SchedulerConfig:
                 f"--max-num-partial-prefills {self.max_num_partial_prefills}: vLLM refuses it"
             )
 
+    def _check_speculation(self) -> None:
+        if not self.num_speculative_tokens:
+            return
+        taken = self.draft_slots * self.max_num_seqs
+        if self.token_budget <= 0:
+            raise UsageError(
+                f"--spec-method {self.spec_method} takes {taken} slots of "
+                f"--max-num-batched-tokens {self.max_num_batched_tokens}: nothing is left to "
+                "schedule; raise it or lower --max-num-seqs"
+            )
+        if self.max_num_batched_tokens < self.token_budget + taken:
+            raise UsageError(
+                f"--max-num-scheduled-tokens {self.token_budget} and {taken} draft slots exceed "
+                f"--max-num-batched-tokens {self.max_num_batched_tokens}: vLLM refuses it with "
+                "speculative decoding"
+            )
+
     @cached_property
     def token_budget(self) -> int:
         """Tokens a pass may schedule."""
         if self.max_num_scheduled_tokens is not None:
             return self.max_num_scheduled_tokens
-        return self.max_num_batched_tokens
+        return self.max_num_batched_tokens - self.draft_slots * self.max_num_seqs
+
+    @property
+    def draft_slots(self) -> int:
+        """Rows a drafter adds to the batch for each sequence (vLLM 0.26.0 config/vllm.py 1689)."""
+        return int(self.num_speculative_tokens > 0 and self.spec_method == "draft_model")
+
+    @cached_property
+    def lookahead_tokens(self) -> int:
+        """Slots allocated beyond a request's tokens, for a drafter with a KV cache."""
+        return 0 if self.spec_method == "ngram" else self.num_speculative_tokens
+
+    @cached_property
+    def uses_eagle(self) -> bool:
+        """Whether the drafter reads one token ahead: a prefix hit then gives up its last block."""
+        return self.num_speculative_tokens > 0 and self.spec_method in EAGLE_METHODS
+
+    @cached_property
+    def encoder_shift(self) -> int:
+        """Tokens the drafter looks past a chunk, so that an encoder item counts as reached."""
+        return int(self.uses_eagle)
+
+    @cached_property
+    def runs_ahead(self) -> bool:
+        """Asynchronous scheduling: as told, else on unless the drafter does not allow it."""
+        if self.async_scheduling is not None:
+            return self.async_scheduling
+        return not self.num_speculative_tokens or self.spec_method in EAGLE_METHODS
+
+    @property
+    def passes_in_flight(self) -> int:
+        """Passes scheduled before the oldest is folded in."""
+        if self.pipeline_parallel_size > 1:
+            return self.pipeline_parallel_size
+        return 2 if self.runs_ahead else 1
+
+    @property
+    def defers_frees(self) -> bool:
+        """Whether blocks return only when no pass in flight can write them any more."""
+        return self.kv_role in ("kv_consumer", "kv_both") and self.passes_in_flight > 1
+
+    @property
+    def encoder_budget(self) -> int:
+        """Embeddings encoded in one pass at most."""
+        given = self.max_num_encoder_input_tokens
+        return self.max_num_batched_tokens if given is None else given
+
+    @property
+    def encoder_cache_embeds(self) -> int:
+        """Embeddings the encoder cache holds."""
+        given = self.encoder_cache_size
+        return self.max_num_batched_tokens if given is None else given
 
     @cached_property
     def chunked_prefill(self) -> bool:
@@ -213,6 +343,8 @@ class SchedulerConfig:
         """The numbers that the flags become, each with its formula."""
         scheduled = self.max_num_scheduled_tokens is not None
         budget = "max_num_scheduled_tokens" if scheduled else "max_num_batched_tokens"
+        if self.draft_slots and not scheduled:
+            budget = "max_num_batched_tokens - draft_slots (1) * max_num_seqs"
         partial = (
             not self.is_encoder_decoder and self.threshold != self.long_prefill_token_threshold
         )
@@ -229,6 +361,30 @@ class SchedulerConfig:
                 self.chunked_prefill,
                 "enable_chunked_prefill and not is_encoder_decoder",
                 "sched/token_demand.py",
+            ),
+            Derived(
+                "passes_in_flight",
+                self.passes_in_flight,
+                "pipeline_parallel_size if above 1, else 2 if asynchronous, else 1",
+                "runner/replay.py",
+            ),
+            Derived(
+                "lookahead_tokens",
+                self.lookahead_tokens,
+                "num_speculative_tokens where the drafter has a KV cache, else 0",
+                "sched/kv_cache/manager.py",
+            ),
+            Derived(
+                "encoder_budget",
+                self.encoder_budget,
+                "max_num_encoder_input_tokens, or max_num_batched_tokens",
+                "sched/running_loop.py, sched/admission_loop.py",
+            ),
+            Derived(
+                "encoder_cache_embeds",
+                self.encoder_cache_embeds,
+                "encoder_cache_size, or max_num_batched_tokens",
+                "sched/encoder_cache.py",
             ),
             Derived(
                 "watermark_blocks",
@@ -264,6 +420,11 @@ class SchedulerConfig:
                 f"--max-num-partial-prefills {self.max_num_partial_prefills} only sets "
                 f"--long-prefill-token-threshold (here {self.threshold}); `vllm serve` 0.26 "
                 "refuses any value but 1"
+            )
+        if self.num_speculative_tokens and self.token_budget < LOW_SPEC_BUDGET:
+            found.append(
+                f"the token budget is {self.token_budget} with speculative decoding; vLLM warns "
+                f"below {LOW_SPEC_BUDGET}: raise --max-num-batched-tokens"
             )
         if batched > self.max_num_seqs * self.max_model_len:
             found.append(

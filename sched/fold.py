@@ -1,4 +1,4 @@
-"""Second half of a pass: tokens into requests, stops, removals.
+"""Second half of a pass: tokens into requests, stops, removals, what leaves the engine.
 
 The loop over what the pass scheduled only collects; the running list is rebuilt once, after it.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched import async_mode, kv_connector, spec_decode, streaming
 from schedbench.sched.output import EngineCoreOutputs
 from schedbench.sched.request import FINISH_REASON, RequestStatus
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from schedbench.sched.output import ModelRunnerOutput, SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _VERDICT_OF = {
     RequestStatus.FINISHED_STOPPED: Verdict.FINISHED_STOPPED,
     RequestStatus.FINISHED_LENGTH_CAPPED: Verdict.FINISHED_LENGTH_CAPPED,
+    RequestStatus.FINISHED_ERROR: Verdict.FINISHED_ERROR,
 }
 
 
@@ -27,33 +31,125 @@ def fold(
 ) -> EngineCoreOutputs:
     """Fold a pass's sampled tokens into its requests and remove those that stopped."""
     outputs = EngineCoreOutputs()
+    failed = settle_transfers(scheduler, scheduler_output, model_output)
     sampled = model_output.num_sampled_tokens
-    max_model_len = scheduler.config.max_model_len
     for request_id in scheduler_output.num_scheduled_tokens:
         request = scheduler.requests.get(request_id)
-        if request is None:  # aborted while the pass ran
+        if request_id in failed:
+            outputs.verdicts.append((request_id, Verdict.LOAD_FAILED))
+        elif request is None or request.is_finished:  # aborted while the pass ran
             outputs.verdicts.append((request_id, Verdict.ALREADY_FINISHED))
-            continue
-        if request_id not in sampled:
-            continue
-        request.num_tokens += 1
-        outputs.emitted.append(request)
-        status = stop_status(request, max_model_len)
-        if status is not None:
-            request.status = status
-            outputs.verdicts.append((request, _VERDICT_OF[status]))
-            outputs.finished.append((request, FINISH_REASON[status]))
-            scheduler.free_request(request)
-    if outputs.finished:
-        scheduler.remove_running({request for request, _ in outputs.finished})
+        else:
+            num_drafts = scheduler_output.scheduled_spec_decode_tokens.get(request_id, 0)
+            fold_request(scheduler, request, sampled.get(request_id, 0), num_drafts, outputs)
+    remove_stopped(scheduler, outputs)
+    end_with_error(scheduler, outputs, failed)
+    if model_output.kv_connector_output is not None and scheduler.transfers is not None:
+        kv_connector.transfers_ended(
+            scheduler, scheduler.transfers, model_output.kv_connector_output
+        )
     return outputs
 
 
-def stop_status(request: Request, max_model_len: int) -> RequestStatus | None:
-    """Say how the newest token ends the request: the model's own end comes before any cap."""
-    num_output_tokens = request.num_tokens - request.num_prompt_tokens
-    if num_output_tokens == request.eos_after:
-        return RequestStatus.FINISHED_STOPPED
-    if request.num_tokens >= max_model_len or num_output_tokens >= request.max_tokens:
-        return RequestStatus.FINISHED_LENGTH_CAPPED
-    return None
+def settle_transfers(
+    scheduler: Scheduler, scheduler_output: SchedulerOutput, model_output: ModelRunnerOutput
+) -> set[str]:
+    """Return blocks whose last pass is done; ids whose loads failed, and are not folded."""
+    transfers, report = scheduler.transfers, model_output.kv_connector_output
+    if transfers is None:
+        return set()
+    if transfers.defer_frees and scheduler_output.num_scheduled_tokens:
+        scheduler.blocks_freed_finish += kv_connector.pass_is_folded(scheduler, transfers)
+    if report is None or not report.invalid_block_ids:
+        return set()
+    return kv_connector.failed_loads(
+        scheduler, transfers, report.invalid_block_ids, scheduler_output.num_scheduled_tokens
+    )
+
+
+def fold_request(
+    scheduler: Scheduler,
+    request: Request,
+    num_sampled: int,
+    num_drafts: int,
+    outputs: EngineCoreOutputs,
+) -> None:
+    """Fold one request's tokens in; a prefill chunk has none, and stays silent."""
+    if num_drafts and num_sampled and not request.num_outputs_to_discard:
+        spec_decode.take_back_rejected(request, num_drafts, num_sampled)
+    if request.encoder_inputs:
+        scheduler.encoder_cache.free_computed(request, scheduler.config.encoder_shift)
+    if not num_sampled:
+        return
+    if async_mode.is_stale(request):
+        outputs.verdicts.append((request, Verdict.OUTPUT_DISCARDED))
+        return
+    was_running = request.status is RequestStatus.RUNNING
+    taken, status = append_tokens(request, num_sampled, scheduler.config.max_model_len)
+    outputs.emitted.append(request)
+    if taken != 1:
+        outputs.num_new_tokens[request.request_id] = taken
+    if status is not None:
+        request.status = status
+    if scheduler.config.runs_ahead:
+        async_mode.tokens_came(scheduler, request, taken, was_running=was_running)
+    if request.grammar is not None and not request.grammar.accept_tokens(taken):
+        request.status = RequestStatus.FINISHED_ERROR
+        request.resumable = False
+    if request.is_finished:
+        stop(scheduler, request, outputs, was_running=was_running)
+
+
+def append_tokens(
+    request: Request, num_sampled: int, max_model_len: int
+) -> tuple[int, RequestStatus | None]:
+    """Append tokens until one stops the request; how many were taken, and the final status."""
+    for taken in range(1, num_sampled + 1):
+        request.num_tokens += 1
+        num_output_tokens = request.num_tokens - request.output_start
+        if num_output_tokens == request.eos_after:  # the model's own end comes before any cap
+            return taken, RequestStatus.FINISHED_STOPPED
+        if request.num_tokens >= max_model_len or num_output_tokens >= request.max_tokens:
+            return taken, RequestStatus.FINISHED_LENGTH_CAPPED
+    return num_sampled, None
+
+
+def stop(
+    scheduler: Scheduler, request: Request, outputs: EngineCoreOutputs, *, was_running: bool
+) -> None:
+    """Free a request that stopped, or let its session go on; it leaves its list after the loop."""
+    status = request.status
+    outputs.reasons[request] = FINISH_REASON[status]
+    outputs.verdicts.append((request, _VERDICT_OF[status]))
+    if streaming.segment_is_done(scheduler, request):
+        outputs.segments_done.append(request)
+        outputs.verdicts.append((request, Verdict.SEGMENT_DONE))
+    else:
+        outputs.finished.append((request, FINISH_REASON[status]))
+        scheduler.free_request(request)
+    (outputs.stopped_running if was_running else outputs.stopped_waiting).append(request)
+
+
+def remove_stopped(scheduler: Scheduler, outputs: EngineCoreOutputs) -> None:
+    """Take what stopped off its collection; an evicted request stopped in the waiting queue."""
+    if outputs.stopped_running:
+        scheduler.remove_running(set(outputs.stopped_running))
+    if outputs.stopped_waiting:
+        scheduler.queues.remove_stopped(set(outputs.stopped_waiting))
+
+
+def end_with_error(
+    scheduler: Scheduler, outputs: EngineCoreOutputs, failed_loads: Iterable[str]
+) -> None:
+    """End requests whose grammar did not compile or, under policy fail, whose load failed."""
+    ids = scheduler.grammar_errors
+    scheduler.grammar_errors = set()
+    if scheduler.transfers is not None and not scheduler.transfers.recompute_failures:
+        ids |= set(failed_loads)
+    if not ids:
+        return
+    in_order = [request_id for request_id in scheduler.requests if request_id in ids]
+    for request in scheduler.finish_requests(in_order, RequestStatus.FINISHED_ERROR):
+        outputs.finished.append((request, "error"))
+        outputs.errors.append(request)
+        outputs.verdicts.append((request, Verdict.FINISHED_ERROR))

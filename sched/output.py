@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from schedbench.sched.kv_connector import KVConnectorOutput
     from schedbench.sched.request import Request
     from schedbench.sched.verdicts import Limit, Verdict
 
@@ -36,7 +37,10 @@ class SchedulerOutput:
     scheduled_new_reqs: list[Request]
     scheduled_resumed_reqs: list[Request]
     scheduled_running_reqs: list[Request]
+    scheduled_spec_decode_tokens: dict[str, int]  # how many drafts are among the tokens
+    scheduled_encoder_inputs: dict[str, list[int]]  # indices of the items to encode
     new_block_ids: dict[str, list[int]]  # blocks added; of an admission, its whole table
+    free_encoder_mm_hashes: list[str]  # encoder outputs evicted since the last pass
     finished_req_ids: set[str]  # finished since the last pass
 
     token_budget: int
@@ -64,12 +68,19 @@ class ModelRunnerOutput:
     """What the model returned: how many tokens each request got. Absent: none (mid-prefill)."""
 
     num_sampled_tokens: dict[str, int]
+    kv_connector_output: KVConnectorOutput | None = None
 
 
 @dataclass(slots=True)
 class EngineCoreOutputs:
-    """What leaves the engine after a pass."""
+    """What came of a pass. Lists are in the order of the pass."""
 
-    emitted: list[Request] = field(default_factory=list)  # got tokens, in the order of the pass
+    emitted: list[Request] = field(default_factory=list)
+    num_new_tokens: dict[str, int] = field(default_factory=dict)  # where it is not 1
+    reasons: dict[Request, str] = field(default_factory=dict)  # of emissions that ended something
     finished: list[tuple[Request, str]] = field(default_factory=list)  # with vLLM's reason
+    errors: list[Request] = field(default_factory=list)  # finished without a token
+    segments_done: list[Request] = field(default_factory=list)  # sessions that go on
+    stopped_running: list[Request] = field(default_factory=list)
+    stopped_waiting: list[Request] = field(default_factory=list)  # stopped while evicted
     verdicts: list[tuple[Request | str, Verdict]] = field(default_factory=list)

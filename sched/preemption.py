@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched.kv_connector import free_or_defer
 from schedbench.sched.output import Victim
 from schedbench.sched.request import RequestStatus
 
@@ -45,10 +46,16 @@ def pick_victim(scheduler: Scheduler) -> Request:
 def preempt(scheduler: Scheduler, request: Request) -> None:
     """Send a request that is off the running list to the front of `waiting`, with nothing computed.
 
-    Its output stays: on its return prompt and output are computed again.
+    Its output stays: on its return prompt and output are computed again. A token in flight still
+    arrives, and may finish the request where it waits.
     """
-    scheduler.blocks_freed_preempt += scheduler.kv_cache.free(request)
+    scheduler.blocks_freed_preempt += free_or_defer(scheduler, request)
+    if request.encoder_inputs:
+        scheduler.encoder_cache.free(request)
+    if scheduler.transfers is not None:
+        scheduler.transfers.unfinished_prefills.discard(request)
     request.status = RequestStatus.PREEMPTED
     request.num_computed_tokens = 0
+    request.num_spec_tokens = 0
     request.num_preemptions += 1
-    scheduler.waiting.prepend_request(request)
+    scheduler.queues.add_evicted(request)

@@ -18,6 +18,8 @@ from schedbench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from schedbench.sched.request import StreamingUpdate
+
 OWN_BITS = 32  # blocks one request may have; names that nobody shares are below zero
 
 
@@ -32,6 +34,9 @@ class BlockNames:
 
     def block_hash(self, index: int) -> int:
         return self._shared[index] if index < len(self._shared) else self._own + index
+
+    def next_input(self, num_tokens: int, num_kept: int, update: StreamingUpdate) -> None:
+        """A trace gives ids for a session's first input only; what follows is its own."""
 
 
 class PrefixNames:

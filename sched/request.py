@@ -3,38 +3,44 @@
 Token values never matter to the scheduler, only how many are known and computed:
 
     |<---------- num_prompt_tokens ---------->|<-- output -->|
-    |<------------------- num_tokens ----------------------->|
+    |<------------------- num_tokens ----------------------->|<- num_spec_tokens ->|
     |<--- num_computed_tokens --->|<-- still to be computed -->|
 
 After an eviction `num_computed_tokens` is 0 and the output stays, so that the whole of
-`num_tokens` is computed again.
+`num_tokens` is computed again. With passes in flight `num_computed_tokens` runs ahead of
+`num_tokens` by `num_output_placeholders`, tokens that are sure to come.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections import deque
 
 
 class RequestStatus(IntEnum):
-    """vLLM's statuses; those above PREEMPTED are final."""
+    """vLLM's statuses, in vLLM's order; those above PREEMPTED are final."""
 
     WAITING = 1
-    RUNNING = 2
-    PREEMPTED = 3
-    FINISHED_STOPPED = 4
-    FINISHED_LENGTH_CAPPED = 5
-    FINISHED_ABORTED = 6
-
-    @property
-    def is_finished(self) -> bool:
-        return self > RequestStatus.PREEMPTED
+    WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR = 2
+    WAITING_FOR_REMOTE_KVS = 3
+    WAITING_FOR_STREAMING_REQ = 4
+    RUNNING = 5
+    PREEMPTED = 6
+    FINISHED_STOPPED = 7
+    FINISHED_LENGTH_CAPPED = 8
+    FINISHED_ABORTED = 9
+    FINISHED_ERROR = 10
 
 
 FINISH_REASON = {
     RequestStatus.FINISHED_STOPPED: "stop",
     RequestStatus.FINISHED_LENGTH_CAPPED: "length",
     RequestStatus.FINISHED_ABORTED: "abort",
+    RequestStatus.FINISHED_ERROR: "error",
 }
 
 
@@ -48,6 +54,48 @@ class PrefixIdentity(Protocol):
         """Hash of full block `index`, chained over all tokens before it."""
         ...
 
+    def next_input(self, num_tokens: int, num_kept: int, update: StreamingUpdate) -> None:
+        """Go on with a session's next input: of `num_tokens` known the first `num_kept` stay."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInput:
+    """A multi-modal item: where its placeholders stand, and how many embeddings they take."""
+
+    offset: int  # tokens, from the start of the prompt
+    num_tokens: int
+    num_embeds: int
+    identifier: str  # equal identifiers are one item, encoded once
+
+
+@dataclass(slots=True)
+class Grammar:
+    """Structured output: whether the grammar is compiled, and how many tokens it accepts."""
+
+    ready: bool = False
+    failed: bool = False
+    tokens_left: int | None = None  # None: it accepts whatever comes
+
+    def accept_tokens(self, count: int) -> bool:
+        """Advance by `count` tokens; False if it rejects one of them."""
+        if self.tokens_left is None:
+            return True
+        self.tokens_left -= count
+        return self.tokens_left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingUpdate:
+    """The next input of a streaming session. Times in ns."""
+
+    num_prompt_tokens: int
+    max_tokens: int
+    arrival_time: int
+    eos_after: int | None = None
+    encoder_inputs: tuple[EncoderInput, ...] = ()
+    content: Any = None  # what the request's identity makes of it
+
 
 class Request:
     """Mutable state of one request. Times are integer ns, counts are tokens."""
@@ -56,19 +104,28 @@ class Request:
         "arrival_time",
         "block_ids",
         "client_index",
+        "encoder_inputs",
         "eos_after",
+        "grammar",
         "identity",
         "is_prefill_chunk",
+        "last_sched_seq",
         "lora_id",
         "max_tokens",
         "num_cached_blocks",
         "num_computed_tokens",
+        "num_output_placeholders",
+        "num_outputs_to_discard",
         "num_preemptions",
         "num_prompt_tokens",
+        "num_spec_tokens",
         "num_tokens",
+        "output_start",
         "priority",
         "request_id",
+        "resumable",
         "status",
+        "streaming_queue",
         "tag",
     )
 
@@ -84,7 +141,10 @@ class Request:
         priority: int = 0,
         client_index: int = 0,
         lora_id: int = 0,
-        tag: Any = None,
+        encoder_inputs: tuple[EncoderInput, ...] = (),
+        grammar: Grammar | None = None,
+        resumable: bool = False,
+        tag: Any = None,  # noqa: ANN401 - the caller's own
     ) -> None:
         self.request_id = request_id
         self.arrival_time = arrival_time
@@ -94,12 +154,23 @@ class Request:
         self.max_tokens = max_tokens
         self.eos_after = eos_after  # the model ends by itself at this many output tokens
         self.identity = identity
-        self.tag = tag  # the caller's own; never read in sched/
+        self.encoder_inputs = encoder_inputs
+        self.grammar = grammar
+        self.resumable = resumable  # a streaming session: more input may follow
+        self.streaming_queue: deque[StreamingUpdate | None] | None = None  # None in it: the end
+        self.tag = tag  # never read in sched/
 
         self.status = RequestStatus.WAITING
+        if grammar is not None:
+            self.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
         self.num_prompt_tokens = num_prompt_tokens
         self.num_tokens = num_prompt_tokens
+        self.output_start = num_prompt_tokens  # of a session: where this turn's output begins
         self.num_computed_tokens = 0
+        self.num_spec_tokens = 0  # drafts to be verified in the next pass
+        self.num_output_placeholders = 0  # tokens of passes in flight
+        self.num_outputs_to_discard = 0  # outputs in flight that a cache reset made stale
+        self.last_sched_seq = 0  # the last non-empty pass it was scheduled in
         self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
         self.num_preemptions = 0
         self.block_ids: list[int] = []
@@ -107,7 +178,16 @@ class Request:
 
     @property
     def num_output_tokens(self) -> int:
-        return self.num_tokens - self.num_prompt_tokens
+        return self.num_tokens - self.output_start
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status > RequestStatus.PREEMPTED
+
+    @property
+    def is_blocked(self) -> bool:
+        """Waiting for something outside: a grammar, a load, the next input."""
+        return RequestStatus.WAITING < self.status < RequestStatus.RUNNING
 
     def __lt__(self, other: Request) -> bool:
         """Priority order: smaller first, then older, then the id as a string ("10" < "9")."""

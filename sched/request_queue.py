@@ -6,6 +6,7 @@ the order is that of `Request.__lt__`, compared anew at every move as vLLM does.
 
 from __future__ import annotations
 
+import copy
 import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -80,6 +81,47 @@ class PriorityRequestQueue:
         heap = self._heap.copy()
         while heap:
             yield heapq.heappop(heap)
+
+
+class CopiedQueue:
+    """A queue to be taken from in a dry run: requests are copied as they come to the head.
+
+    Nothing can be put in: what a dry run sets aside stays out of its way.
+    """
+
+    def __init__(self, queue: RequestQueue, passed_over: set[Request]) -> None:
+        self._rest = (request for request in queue if request not in passed_over)
+        self._left = len(queue) - sum(1 for request in queue if request in passed_over)
+        self._head: Request | None = None
+
+    def peek_request(self) -> Request:
+        if self._head is None:
+            self._head = copy.copy(next(self._rest))
+            self._head.block_ids = self._head.block_ids.copy()
+        return self._head
+
+    def pop_request(self) -> Request:
+        request = self.peek_request()
+        self._head = None
+        self._left -= 1
+        return request
+
+    def add_request(self, request: Request) -> None:
+        """Leave it out."""
+
+    prepend_request = add_request
+
+    def prepend_requests(self, requests: Iterable[Request]) -> None:
+        """Leave them out."""
+
+    def remove_requests(self, requests: set[Request]) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self._left
+
+    def __iter__(self) -> Iterator[Request]:
+        raise NotImplementedError
 
 
 def create_request_queue(policy: SchedulingPolicy) -> RequestQueue:

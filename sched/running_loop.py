@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.sched import token_demand
+from schedbench.sched import async_mode, encoder_cache, spec_decode, token_demand
 from schedbench.sched.preemption import evict_one
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
 
@@ -16,27 +17,61 @@ if TYPE_CHECKING:
 def schedule_running(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
     """Grant tokens down the running list; says why it ended.
 
-    A request that wants nothing is stepped over. One that finds the pool short evicts others
+    A request that can have none is stepped over. One that finds the pool short evicts others
     until it fits or is evicted itself, which ends the loop.
     """
-    running, config, kv_cache = scheduler.running, scheduler.config, scheduler.kv_cache
+    running, kv_cache = scheduler.running, scheduler.kv_cache
     index = 0
     while index < len(running):
         if this_pass.token_budget == 0:
             this_pass.cut_by_budget = True
             return Verdict.BUDGET_SPENT
         request = running[index]
-        if this_pass.defer_prefills and request.is_prefill_chunk:
-            index += 1  # PREFILL_DEFERRED
-            continue
-        num_new_tokens = token_demand.of_running(request, this_pass.token_budget, config)
-        if num_new_tokens == 0:
-            index += 1  # NOTHING_TO_DO
+        num_new_tokens = tokens_for(scheduler, this_pass, request)
+        if isinstance(num_new_tokens, Verdict):
+            index += 1
             continue
         while (new_blocks := kv_cache.allocate_slots(request, num_new_tokens)) is None:
             victim, index = evict_one(scheduler, this_pass, index)
             if victim is request:
                 return Verdict.PREEMPTED_SELF
-        this_pass.grant_running(request, num_new_tokens, new_blocks)
+        grant(scheduler, this_pass, request, num_new_tokens, new_blocks)
         index += 1
     return Verdict.LIST_DONE
+
+
+def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int | Verdict:
+    """Tokens a running request gets if there are blocks, or why it is stepped over."""
+    if request.num_output_placeholders and async_mode.cap_is_in_flight(request):
+        return Verdict.OUTPUT_CAP_IN_FLIGHT
+    if this_pass.defer_prefills and request.is_prefill_chunk:
+        return Verdict.PREFILL_DEFERRED
+    num_new_tokens = token_demand.of_running(request, this_pass.token_budget, scheduler.config)
+    if request.encoder_inputs and num_new_tokens:
+        this_pass.encoder_grant = encoder_cache.fit_inputs(
+            scheduler.encoder_cache,
+            request,
+            (request.num_computed_tokens, num_new_tokens),
+            this_pass.encoder_budget,
+            scheduler.config,
+        )
+        num_new_tokens = this_pass.encoder_grant.num_new_tokens
+        if num_new_tokens == 0:
+            return Verdict.ENCODER_UNFIT
+    return num_new_tokens or Verdict.NOTHING_TO_DO
+
+
+def grant(
+    scheduler: Scheduler,
+    this_pass: SchedulePass,
+    request: Request,
+    num_new_tokens: int,
+    new_blocks: list[int],
+) -> None:
+    """Spend what the request was found to need; its blocks are allocated."""
+    num_drafts = 0
+    if request.num_spec_tokens:
+        num_drafts = spec_decode.take_drafts(request, num_new_tokens)
+    this_pass.grant_running(request, num_new_tokens, num_drafts, new_blocks)
+    if request.encoder_inputs:
+        this_pass.grant_encoder_inputs(request, scheduler.encoder_cache)

@@ -12,6 +12,7 @@ from schedbench.sched.output import PrefillGrant, SchedulerOutput, Victim
 from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
 
 if TYPE_CHECKING:
+    from schedbench.sched.encoder_cache import EncoderCache, EncoderGrant
     from schedbench.sched.request import Request
 
 
@@ -24,11 +25,16 @@ class SchedulePass:
         "cut_by_budget",
         "decode_tokens",
         "defer_prefills",
+        "drafts",
+        "encoder_budget",
+        "encoder_grant",
+        "encoder_inputs",
         "lookups",
         "loras",
         "new",
         "new_block_ids",
         "num_scheduled_tokens",
+        "prefill_scheduled",
         "prefills",
         "resumed",
         "running",
@@ -39,10 +45,15 @@ class SchedulePass:
         "victims",
     )
 
-    def __init__(self, token_budget: int, *, defer_prefills: bool) -> None:
+    def __init__(self, token_budget: int, encoder_budget: int, *, defer_prefills: bool) -> None:
         self.start_budget = token_budget
         self.token_budget = token_budget
+        self.encoder_budget = encoder_budget  # embeddings
         self.defer_prefills = defer_prefills
+        self.prefill_scheduled = False  # by the running loop; stays if that request is evicted
+        self.drafts: dict[str, int] = {}
+        self.encoder_inputs: dict[str, list[int]] = {}
+        self.encoder_grant: EncoderGrant | None = None  # of the request in hand
         self.num_scheduled_tokens: dict[str, int] = {}
         self.running: list[Request] = []
         self.new: list[Request] = []
@@ -59,8 +70,10 @@ class SchedulePass:
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
 
-    def grant_running(self, request: Request, num_new_tokens: int, new_blocks: list[int]) -> None:
-        """Spend budget on a running request."""
+    def grant_running(
+        self, request: Request, num_new_tokens: int, num_drafts: int, new_blocks: list[int]
+    ) -> None:
+        """Spend budget on a running request; drafts are among the tokens."""
         self.running.append(request)
         self.num_scheduled_tokens[request.request_id] = num_new_tokens
         self.token_budget -= num_new_tokens
@@ -68,11 +81,24 @@ class SchedulePass:
         self.context_tokens += computed
         if new_blocks:
             self.new_block_ids[request.request_id] = new_blocks
+        if num_drafts:
+            self.drafts[request.request_id] = num_drafts
         if request.is_prefill_chunk:
+            self.prefill_scheduled = True
             self.prefills.append(PrefillGrant(request, computed, num_new_tokens))
             self._note_cut(request, computed + num_new_tokens)
         else:
-            self.decode_tokens += num_new_tokens
+            self.decode_tokens += num_new_tokens - num_drafts
+
+    def grant_encoder_inputs(self, request: Request, cache: EncoderCache) -> None:
+        """Encode the items found for the request in hand."""
+        grant = self.encoder_grant
+        if grant is None or not grant.inputs:
+            return
+        self.encoder_inputs[request.request_id] = grant.inputs
+        for index in grant.inputs:
+            cache.allocate(request, index)
+        self.encoder_budget = grant.budget_left
 
     def _note_cut(self, request: Request, end: int) -> None:
         if self.token_budget == 0 and end < request.num_tokens:
@@ -85,19 +111,28 @@ class SchedulePass:
         self.token_budget += num_new_tokens
         self.context_tokens -= request.num_computed_tokens
         self.new_block_ids.pop(request.request_id, None)
+        num_drafts = self.drafts.pop(request.request_id, 0)
+        for index in self.encoder_inputs.pop(request.request_id, ()):
+            self.encoder_budget += request.encoder_inputs[index].num_embeds
         if request.is_prefill_chunk:
             self.prefills = [grant for grant in self.prefills if grant.request is not request]
         else:
-            self.decode_tokens -= num_new_tokens
+            self.decode_tokens -= num_new_tokens - num_drafts
 
     def grant_admission(
-        self, request: Request, num_computed_tokens: int, num_new_tokens: int
+        self,
+        request: Request,
+        num_computed_tokens: int,
+        num_new_tokens: int,
+        num_padded_drafts: int,
     ) -> None:
         """Spend budget on a request that was just admitted; its blocks are allocated."""
         self.num_scheduled_tokens[request.request_id] = num_new_tokens
         self.token_budget -= num_new_tokens
         self.context_tokens += num_computed_tokens
         self.new_block_ids[request.request_id] = request.block_ids.copy()
+        if num_padded_drafts:
+            self.drafts[request.request_id] = num_padded_drafts
         self.prefills.append(PrefillGrant(request, num_computed_tokens, num_new_tokens))
         self._note_cut(request, num_computed_tokens + num_new_tokens)
 
@@ -124,7 +159,11 @@ class SchedulePass:
         return LIMIT_OF[self.admission_stop]
 
     def close(
-        self, finished_req_ids: set[str], admissions_cancelled: int, admissions_cancelled_fit: int
+        self,
+        finished_req_ids: set[str],
+        free_encoder_mm_hashes: list[str],
+        admissions_cancelled: int,
+        admissions_cancelled_fit: int,
     ) -> SchedulerOutput:
         """Hand the pass over."""
         closed = self.admission_stop is Verdict.CLOSED_BY_PREEMPTION
@@ -133,6 +172,9 @@ class SchedulePass:
             scheduled_new_reqs=self.new,
             scheduled_resumed_reqs=self.resumed,
             scheduled_running_reqs=self.running,
+            scheduled_spec_decode_tokens=self.drafts,
+            scheduled_encoder_inputs=self.encoder_inputs,
+            free_encoder_mm_hashes=free_encoder_mm_hashes,
             new_block_ids=self.new_block_ids,
             finished_req_ids=finished_req_ids,
             token_budget=self.start_budget,

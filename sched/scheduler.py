@@ -2,9 +2,7 @@
 
     requests         every live request, by id
     running          a list; its order is the order of the running loop
-    waiting          new and evicted requests
-    skipped_waiting  requests that were set aside; looked at before `waiting` under fcfs
-    (a pass's own queue of requests set aside lives in the admission loop)
+    queues           waiting, skipped_waiting, and a pass's own (waiting_queues.py)
 
 A live request is in `requests` and in exactly one of the others, and its status says in which.
 """
@@ -15,26 +13,27 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedbench.errors import UnsupportedError
-from schedbench.sched import lora
+from schedbench.sched import async_mode, kv_connector, lora, streaming
 from schedbench.sched.admission_loop import admit_waiting
+from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
 from schedbench.sched.preemption import preempt
 from schedbench.sched.request import RequestStatus
-from schedbench.sched.request_queue import create_request_queue
 from schedbench.sched.running_loop import schedule_running
 from schedbench.sched.schedule_pass import SchedulePass
 from schedbench.sched.verdicts import Verdict
+from schedbench.sched.waiting_queues import WaitingQueues
 from schedbench.sched.what_if import admissions_that_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.kv_connector import KVConnector, TransferState
     from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput, SchedulerOutput
     from schedbench.sched.request import Request
-    from schedbench.sched.request_queue import RequestQueue
 
 
 class PauseState(Enum):
@@ -55,7 +54,7 @@ class CacheReset(NamedTuple):
 class Scheduler:
     """vLLM 0.26.0's V1 scheduler, decision for decision."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    def __init__(self, config: SchedulerConfig, connector: KVConnector | None = None) -> None:
         if config.is_encoder_decoder:
             raise UnsupportedError(
                 "encoder-decoder models are not modelled: their cross-attention blocks have "
@@ -64,19 +63,35 @@ class Scheduler:
         self.config = config
         self.requests: dict[str, Request] = {}
         self.running: list[Request] = []
-        self.waiting: RequestQueue = create_request_queue(config.policy)
-        self.skipped_waiting: RequestQueue = create_request_queue(config.policy)
+        self.queues = WaitingQueues(config.policy)
         self.kv_cache = KVCacheManager(config)
+        self.encoder_cache = EncoderCache(config.encoder_cache_embeds)
+        self.transfers: TransferState | None = None
+        if connector is not None:
+            self.transfers = kv_connector.TransferState(
+                connector, config.kv_load_failure_policy == "recompute", config.defers_frees
+            )
         self.pause_state = PauseState.UNPAUSED
         self.prefill_capacity_bound = False  # the last admission loop left somebody waiting
+        self.num_waiting_for_streaming_input = 0
+        self.grammar_errors: set[str] = set()  # ids whose grammar was seen not to compile
         self.finished_req_ids: set[str] = set()  # since the last pass
         self.blocks_freed_preempt = 0
         self.blocks_freed_finish = 0
 
     def add_request(self, request: Request) -> None:
-        """Take in a new request; nothing is checked or allocated before it is admitted."""
+        """Take in a new request, or the next input of a live session of the same id.
+
+        Nothing is checked or allocated before the request is admitted.
+        """
+        session = self.requests.get(request.request_id)
+        if session is not None:
+            streaming.continue_session(self, session, streaming.update_of(request))
+            return
+        if request.resumable:
+            streaming.start_session(request)
+        self.queues.add(request)
         self.requests[request.request_id] = request
-        self.waiting.add_request(request)
 
     def schedule(self, *, throttle_prefills: bool = False) -> SchedulerOutput:
         """First half of a pass: decide who computes how many tokens.
@@ -98,47 +113,53 @@ class Scheduler:
         return fold(self, scheduler_output, model_runner_output)
 
     def finish_requests(self, request_ids: Iterable[str], status: RequestStatus) -> list[Request]:
-        """End requests from outside, in the given order; returns those that were alive."""
-        found = [self.requests[request_id] for request_id in request_ids if request_id in self]
+        """End requests from outside, in the given order; returns those that were alive.
+
+        vLLM walks a set of ids, so that its order changes with the hash seed.
+        """
+        found = [
+            request
+            for request_id in request_ids
+            if (request := self.requests.get(request_id)) and not request.is_finished
+        ]
         self.remove_running({r for r in found if r.status is RequestStatus.RUNNING})
-        queued = {r for r in found if r.status is not RequestStatus.RUNNING}
-        if queued:
-            self.waiting.remove_requests(queued)
-            self.skipped_waiting.remove_requests(queued)
+        if queued := {r for r in found if r.status is not RequestStatus.RUNNING}:
+            self.queues.remove(queued)
         for request in found:
-            request.status = status
-            self.free_request(request)
+            self._finish(request, status)
         return found
 
     def reset_prefix_cache(self, *, preempt_running: bool = False) -> CacheReset:
         """Forget all block hashes, first evicting whoever is running if told so.
 
-        They are evicted last to first, so that they stand in `waiting` in their order.
+        They are evicted last to first, so that they stand in `waiting` in their order. What a
+        pass in flight brings for them is stale and will be dropped.
         """
         victims = []
         while preempt_running and self.running:
             request = self.running.pop()
             victims.append(Victim(request, request.num_computed_tokens))
             preempt(self, request)
+            request.num_outputs_to_discard = request.num_output_placeholders
+            request.num_output_placeholders = 0
         return CacheReset(self.kv_cache.reset_prefix_cache(), victims)
 
-    def next_queue(self) -> RequestQueue:
-        """Choose the queue whose head is considered next; one of them is not empty.
+    def free_request(self, request: Request, *, keep_blocks: bool = False) -> None:
+        """Let go of a finished request; the running list and the queues are the caller's.
 
-        fcfs empties `skipped_waiting` first, so that a request once set aside overtakes older
-        ones; priority compares the two heads.
+        Its blocks stay while a load still writes them or a connector sends them.
         """
-        if not (self.waiting and self.skipped_waiting):
-            return self.waiting or self.skipped_waiting
-        if self.config.policy == "fcfs":
-            return self.skipped_waiting
-        older = self.waiting.peek_request() < self.skipped_waiting.peek_request()
-        return self.waiting if older else self.skipped_waiting
-
-    def free_request(self, request: Request) -> None:
-        """Let go of a finished request and its blocks; the collections are the caller's."""
+        if self.transfers is not None:
+            self.transfers.unfinished_prefills.discard(request)
+            keep_blocks |= self.transfers.connector.request_finished(request)
+        if request.encoder_inputs:
+            self.encoder_cache.free(request)
         self.finished_req_ids.add(request.request_id)
-        self.blocks_freed_finish += self.kv_cache.free(request)
+        if not keep_blocks:
+            self.free_blocks_and_forget(request)
+
+    def free_blocks_and_forget(self, request: Request) -> None:
+        self.blocks_freed_finish += kv_connector.free_or_defer(self, request)
         del self.requests[request.request_id]
 
     def remove_running(self, requests: set[Request]) -> None:
@@ -146,8 +167,17 @@ class Scheduler:
         if requests:
             self.running = [request for request in self.running if request not in requests]
 
-    def __contains__(self, request_id: str) -> bool:
-        return request_id in self.requests
+    def _finish(self, request: Request, status: RequestStatus) -> None:
+        keep_blocks = False
+        if request.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
+            self.num_waiting_for_streaming_input -= 1
+        elif request.status is RequestStatus.WAITING_FOR_REMOTE_KVS:
+            assert self.transfers is not None
+            keep_blocks = request.request_id not in self.transfers.loaded
+            self.transfers.loaded.discard(request.request_id)
+            self.transfers.failed.discard(request.request_id)
+        request.status = status
+        self.free_request(request, keep_blocks=keep_blocks)
 
     def _start_pass(self, *, throttle_prefills: bool) -> SchedulePass:
         defer_prefills = (
@@ -157,7 +187,9 @@ class Scheduler:
         )
         paused = self.pause_state is PauseState.PAUSED_ALL
         this_pass = SchedulePass(
-            0 if paused else self.config.token_budget, defer_prefills=defer_prefills
+            0 if paused else self.config.token_budget,
+            self.config.encoder_budget,
+            defer_prefills=defer_prefills,
         )
         if paused:
             this_pass.running_stop = Verdict.PAUSED_ALL
@@ -173,19 +205,31 @@ class Scheduler:
             return Verdict.CLOSED_BY_PREEMPTION
         stop = admit_waiting(self, this_pass)
         if not this_pass.defer_prefills:
-            self.prefill_capacity_bound = len(self.waiting) > 0
+            self.prefill_capacity_bound = len(self.queues.waiting) > 0
         return stop
 
     def _close_pass(self, this_pass: SchedulePass) -> SchedulerOutput:
         this_pass.check(num_running=len(self.running), max_num_seqs=self.config.max_num_seqs)
         cancelled = fit = 0
         if this_pass.admission_stop is Verdict.CLOSED_BY_PREEMPTION:
-            queued = len(self.waiting) + len(self.skipped_waiting)
-            cancelled = queued - len(this_pass.victims)
+            cancelled = len(self.queues) - len(this_pass.victims)
             fit = admissions_that_fit(self, this_pass) if cancelled else 0
+        self._advance(this_pass)
+        finished, self.finished_req_ids = self.finished_req_ids, set()
+        freed = self.encoder_cache.take_freed()
+        return this_pass.close(finished, freed, cancelled, fit)
+
+    def _advance(self, this_pass: SchedulePass) -> None:
+        """Count the scheduled tokens as computed, so that the next pass can be scheduled."""
+        if self.transfers is not None:
+            kv_connector.pass_is_scheduled(self, self.transfers, this_pass)
         for request_id, num_new_tokens in this_pass.num_scheduled_tokens.items():
             request = self.requests[request_id]
             request.num_computed_tokens += num_new_tokens
-            request.is_prefill_chunk = request.num_computed_tokens < request.num_tokens
-        finished, self.finished_req_ids = self.finished_req_ids, set()
-        return this_pass.close(finished, cancelled, fit)
+            request.is_prefill_chunk = (
+                request.num_computed_tokens < request.num_tokens + request.num_output_placeholders
+            )
+        if self.transfers is not None:
+            kv_connector.prefills_end(self, self.transfers, this_pass)
+        if self.config.runs_ahead:
+            async_mode.add_placeholders(self, this_pass)

@@ -12,29 +12,28 @@ if TYPE_CHECKING:
 
 
 def of_running(request: Request, token_budget: int, config: SchedulerConfig) -> int:
-    """Tokens for a running request: what is known and not computed, clamped three times.
+    """Tokens for a running request: what is known, or sure to come, and not computed.
 
     The threshold comes before the budget, and the position limit last: a sequence may fill
     `max_model_len` only with the token sampled from its last position.
     """
-    wanted = request.num_tokens - request.num_computed_tokens
+    computed = request.num_computed_tokens
+    wanted = (
+        request.num_tokens + request.num_spec_tokens + request.num_output_placeholders - computed
+    )
     if 0 < config.threshold < wanted:
         wanted = config.threshold
-    room = config.max_model_len - request.num_computed_tokens - 1
-    return min(wanted, token_budget, room)
+    return min(wanted, token_budget, config.max_model_len - computed - 1)
 
 
-def of_waiting(
-    request: Request, num_computed_tokens: int, token_budget: int, config: SchedulerConfig
-) -> int | Verdict:
+def of_waiting(num_wanted_tokens: int, token_budget: int, config: SchedulerConfig) -> int | Verdict:
     """Tokens for an admission, or the verdict that ends it.
 
     The threshold comes before the chunking check, so that with chunked prefill off a long
     prompt is still chunked by it.
     """
-    wanted = request.num_tokens - num_computed_tokens
-    if 0 < config.threshold < wanted:
-        wanted = config.threshold
-    if wanted > token_budget and not config.chunked_prefill:
+    if 0 < config.threshold < num_wanted_tokens:
+        num_wanted_tokens = config.threshold
+    if num_wanted_tokens > token_budget and not config.chunked_prefill:
         return Verdict.PROMPT_OVER_BUDGET
-    return min(wanted, token_budget)
+    return min(num_wanted_tokens, token_budget)

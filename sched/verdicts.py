@@ -30,6 +30,7 @@ class Limit(Enum):
     BUDGET = "budget"
     SEATS = "seats"
     KV_BLOCKS = "kv_blocks"
+    ENCODER = "encoder"
     PAUSE = "pause"
     THROTTLE = "throttle"
 
@@ -48,6 +49,8 @@ class Verdict(Enum):
     BUDGET_SPENT = ("budget_spent", Kind.STOP)
     PAUSED_ALL = ("paused_all", Kind.STOP)
     PREFILL_DEFERRED = ("prefill_deferred", Kind.SKIP)
+    ENCODER_UNFIT = ("encoder_unfit", Kind.SKIP)
+    OUTPUT_CAP_IN_FLIGHT = ("output_cap_in_flight", Kind.SKIP)
 
     # The admission loop.
     QUEUES_EMPTY = ("queues_empty", Kind.STOP)
@@ -55,18 +58,30 @@ class Verdict(Enum):
     CLOSED_BY_PREEMPTION = ("closed_by_preemption", Kind.STOP)
     SEATS_FULL = ("seats_full", Kind.STOP)
     LORA_SLOTS_FULL = ("lora_slots_full", Kind.ASIDE)
+    AWAITING_GRAMMAR = ("awaiting_grammar", Kind.ASIDE)
+    AWAITING_REMOTE_KV = ("awaiting_remote_kv", Kind.ASIDE)
+    AWAITING_INPUT = ("awaiting_input", Kind.ASIDE)
+    REMOTE_LOOKUP_PENDING = ("remote_lookup_pending", Kind.ASIDE)
+    LOADING_REMOTE_KV = ("loading_remote_kv", Kind.ASIDE)
     PREFILLS_HELD = ("prefills_held", Kind.STOP)
+    PADDED_DECODE_UNFIT = ("padded_decode_unfit", Kind.STOP)
+    ENCODER_FULL = ("encoder_full", Kind.STOP)
     PROMPT_OVER_BUDGET = ("prompt_over_budget", Kind.STOP)
     KV_BLOCKS_SHORT = ("kv_blocks_short", Kind.STOP)
     KV_BLOCKS_SHORT_FULL_SEQUENCE = ("kv_blocks_short_full_sequence", Kind.STOP)
     KV_BLOCKS_SHORT_WATERMARK = ("kv_blocks_short_watermark", Kind.STOP)
+    KV_BLOCKS_SHORT_RESERVATION = ("kv_blocks_short_reservation", Kind.STOP)
     ADMITTED = ("admitted", Kind.GRANT)
     RESUMED = ("resumed", Kind.GRANT)
 
     # The second half.
     ALREADY_FINISHED = ("already_finished", Kind.FOLD)
+    LOAD_FAILED = ("load_failed", Kind.FOLD)
+    OUTPUT_DISCARDED = ("output_discarded", Kind.FOLD)
+    SEGMENT_DONE = ("segment_done", Kind.FOLD)
     FINISHED_STOPPED = ("finished_stopped", Kind.FOLD)
     FINISHED_LENGTH_CAPPED = ("finished_length_capped", Kind.FOLD)
+    FINISHED_ERROR = ("finished_error", Kind.FOLD)
 
     def __init__(self, label: str, kind: Kind) -> None:
         self.label = label
@@ -84,6 +99,9 @@ LIMIT_OF: dict[Verdict, Limit] = {
     Verdict.KV_BLOCKS_SHORT: Limit.KV_BLOCKS,
     Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE: Limit.KV_BLOCKS,
     Verdict.KV_BLOCKS_SHORT_WATERMARK: Limit.KV_BLOCKS,
+    Verdict.KV_BLOCKS_SHORT_RESERVATION: Limit.KV_BLOCKS,
+    Verdict.PADDED_DECODE_UNFIT: Limit.BUDGET,
+    Verdict.ENCODER_FULL: Limit.ENCODER,
     Verdict.PAUSED_ALL: Limit.PAUSE,
     Verdict.PAUSED_NEW: Limit.PAUSE,
     Verdict.PREFILLS_HELD: Limit.THROTTLE,

@@ -33,7 +33,11 @@ class SlotDemand:
 
     num_new_tokens: int
     hit: Sequence[int] = ()
+    num_external_tokens: int = 0  # held elsewhere, to be loaded
+    lookahead_tokens: int = 0
     headroom_blocks: int = 0  # the watermark, where it applies
+    reserved_blocks: int = 0  # what unfinished prefills need, where an asynchronous load asks
+    caches: bool = True  # not before an asynchronous load has arrived
 
 
 class KVCacheManager:
@@ -45,6 +49,7 @@ class KVCacheManager:
         self.block_size = config.block_size
         self.enable_prefix_caching = config.enable_prefix_caching
         self.max_model_len = config.max_model_len
+        self.lookahead_tokens = config.lookahead_tokens
 
     def what_if(self) -> KVCacheManager:
         """Return a manager that answers as this one would, and leaves this one as it is."""
@@ -53,7 +58,11 @@ class KVCacheManager:
         return other
 
     def get_computed_blocks(self, request: Request) -> list[int]:
-        """Longest cached prefix, in blocks; at least one token is left to compute."""
+        """Longest cached prefix, in blocks; at least one token is left to compute.
+
+        A drafter that reads ahead needs hidden states just before that token, so that with eagle
+        the last block is computed again.
+        """
         if not self.enable_prefix_caching:
             return []
         hit: list[int] = []
@@ -63,21 +72,27 @@ class KVCacheManager:
             if block_id is None:
                 break
             hit.append(block_id)
+        if hit and self.config.uses_eagle:
+            hit.pop()
         return hit
 
     def shortage(self, request: Request, demand: SlotDemand) -> Verdict | None:
         """Name the term that leaves an admission short of blocks; None if there is room."""
         free = self.pool.num_free - self.pool.num_free_among(demand.hit)
         held = len(request.block_ids) + len(demand.hit)
-        need = self._blocks_for(self._computed(request, demand) + demand.num_new_tokens) - held
+        slots = self._computed(request, demand) + demand.num_new_tokens + demand.lookahead_tokens
+        need = max(self.blocks_for(slots) - held, 0)
         if need > free:
             return Verdict.KV_BLOCKS_SHORT
-        if self.config.scheduler_reserve_full_isl:
-            need = max(need, self._blocks_for(request.num_tokens) - held)
-            if need > free:
-                return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
+        whole = self.blocks_for(request.num_tokens) - held
+        if self.config.scheduler_reserve_full_isl and whole > free:
+            return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
+        if self.config.scheduler_reserve_full_isl and whole + demand.headroom_blocks > free:
+            return Verdict.KV_BLOCKS_SHORT_WATERMARK
         if need + demand.headroom_blocks > free:
             return Verdict.KV_BLOCKS_SHORT_WATERMARK
+        if need + demand.headroom_blocks > free - demand.reserved_blocks:
+            return Verdict.KV_BLOCKS_SHORT_RESERVATION
         return None
 
     def admit(self, request: Request, demand: SlotDemand) -> None:
@@ -87,15 +102,16 @@ class KVCacheManager:
             self.pool.touch(demand.hit)
             request.block_ids.extend(demand.hit)
             request.num_cached_blocks = len(request.block_ids)
-        count = self._blocks_for(total) - len(request.block_ids)
+        count = self.blocks_for(total + demand.lookahead_tokens) - len(request.block_ids)
         if count > 0:
             request.block_ids.extend(self.pool.get_new_blocks(count))
-        self.cache_blocks(request, min(total, request.num_tokens))
+        if demand.caches:
+            self.cache_blocks(request, min(total, request.num_tokens))
 
     def allocate_slots(self, request: Request, num_new_tokens: int) -> list[int] | None:
         """Room for a running request's next tokens: the new block ids, or None if short."""
         total = request.num_computed_tokens + num_new_tokens
-        count = self._blocks_for(total) - len(request.block_ids)
+        count = self.blocks_for(total + self.lookahead_tokens) - len(request.block_ids)
         new_blocks: list[int] = []
         if count > 0:
             if count > self.pool.num_free:
@@ -118,17 +134,23 @@ class KVCacheManager:
     def free(self, request: Request) -> int:
         """Return a request's blocks, tail first; returns how many became free."""
         before = self.pool.num_free
-        self.pool.free_blocks(reversed(request.block_ids))
-        request.block_ids = []
-        request.num_cached_blocks = 0
+        self.pool.free_blocks(reversed(self.take_blocks(request)))
         return self.pool.num_free - before
+
+    def take_blocks(self, request: Request) -> list[int]:
+        """Take a request's blocks from it without giving them back to the pool."""
+        taken, request.block_ids = request.block_ids, []
+        request.num_cached_blocks = 0
+        return taken
 
     def reset_prefix_cache(self) -> bool:
         """Forget all hashes; False while any block is held."""
         return self.pool.reset_prefix_cache()
 
-    def _blocks_for(self, num_tokens: int) -> int:
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold so many tokens, the context's length at most."""
         return -(-min(num_tokens, self.max_model_len) // self.block_size)
 
     def _computed(self, request: Request, demand: SlotDemand) -> int:
-        return request.num_computed_tokens + len(demand.hit) * self.block_size
+        found = len(demand.hit) * self.block_size + demand.num_external_tokens
+        return min(request.num_computed_tokens + found, self.max_model_len)
