@@ -116,15 +116,12 @@ def _table(sheet: Sheet) -> Table:
     if not sheet.headings:
         table.add_column(style="bright_black", no_wrap=True)
         table.add_column()
-    starred = [
-        any(cell.mark is Mark.BEST for cell in column) for column in zip(*sheet.rows, strict=True)
-    ]
     for row in sheet.rows:
-        table.add_row(*(_text(cell, starred=star) for cell, star in zip(row, starred, strict=True)))
+        table.add_row(*map(_text, row))
     return table
 
 
-def _text(cell: Cell, *, starred: bool) -> Text:
-    """A cell; in a column with a star the others keep its place free, so that numbers align."""
-    star = f" {Mark.BEST.value}" if cell.mark is Mark.BEST else "  "
-    return Text(cell.text + (star if starred else ""), _STYLES[cell.mark])
+def _text(cell: Cell) -> Text:
+    """A cell; the star of the best stands before it, so that numbers still align."""
+    star = f"{Mark.BEST.value} " if cell.mark is Mark.BEST else ""
+    return Text(star + cell.text, _STYLES[cell.mark])

@@ -64,7 +64,7 @@ def percent(share: float | None) -> str:
     """A share in percent; a small one is not called zero."""
     if share is None:
         return NOTHING
-    return "<0.1 %" if 0 < share < _SMALLEST_SHOWN else f"{share * 100:.1f} %"
+    return "<0.1 %" if 0 < share < _SMALLEST_SHOWN else f"{share * 100:,.1f} %"
 
 
 def duration(value_ns: float | None) -> str:

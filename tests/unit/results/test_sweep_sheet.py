@@ -1,0 +1,74 @@
+"""A sweep's table marks the best values and the front, and keeps what failed in sight."""
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedbench.results.export import as_csv, as_json
+from schedbench.results.metrics import summarize
+from schedbench.results.sheet import Mark
+from schedbench.results.sweep_sheet import SweepPoint, binding_limit, pareto_front, sweep_view
+from schedbench.results.tables import plain_text
+
+COST = st.integers(0, 5)
+
+
+def points(made_up: Callable[..., Any]) -> list[SweepPoint]:
+    found = []
+    for seed in (1, 2, 3):
+        run = made_up(seed).in_memory()
+        summary = summarize(run.passes.table(), run.requests.table(), run.itl.table())
+        found.append(SweepPoint({"max_num_seqs": 64 * seed, "watermark": 0.01}, summary))
+    failed = SweepPoint({"max_num_seqs": 1}, None, "request 7 can never be scheduled")
+    return [*found, failed]
+
+
+def test_each_column_with_a_better_direction_marks_its_best(made_up: Callable[..., Any]) -> None:
+    swept = points(made_up)
+    (sheet,) = sweep_view(swept).sheets
+    place = [heading.title for heading in sheet.headings].index("TTFT p50 ms")
+    best = [row[place].mark is Mark.BEST for row in sheet.rows]
+    medians = [point.summary["ttft_ns"]["p50"] for point in swept[:3]]
+    assert best == [*(value == min(medians) for value in medians), False]
+
+
+def test_a_point_that_failed_is_a_row_with_its_reason(made_up: Callable[..., Any]) -> None:
+    view = sweep_view(points(made_up))
+    text = plain_text(view)
+    assert "max_num_seqs=1 failed: request 7 can never be scheduled" in text
+    assert len(view.sheets[0].rows) == 4
+
+
+def test_csv_and_json_hold_every_number_of_every_point(made_up: Callable[..., Any]) -> None:
+    view = sweep_view(points(made_up))
+    rows = list(csv.DictReader(io.StringIO(as_csv(view))))
+    assert [row["max_num_seqs"] for row in rows] == ["64", "128", "192", "1"]
+    assert [row["failure"] for row in rows] == ["", "", "", "request 7 can never be scheduled"]
+    assert float(rows[0]["kv.used_share_max"]) == view.data[0]["summary"]["kv"]["used_share_max"]
+    assert '"failure"' in as_json(view)
+
+
+def test_the_binding_limit_is_the_one_that_bound_for_longest() -> None:
+    parts = {
+        "nothing": {"passes": 9, "ns": 900},
+        "seats": {"passes": 1, "ns": 60},
+        "budget": {"passes": 5, "ns": 40},
+    }
+    assert binding_limit({"binding_limit": parts, "busy_ns": 1000}) == "seats 6.0 %"
+    assert binding_limit({"binding_limit": {}, "busy_ns": 0}) == "nothing"
+
+
+@given(st.lists(st.tuples(COST, COST, COST), min_size=1, max_size=8))
+def test_the_front_holds_exactly_the_points_that_no_other_beats(
+    trade_offs: list[tuple[int, int, int]],
+) -> None:
+    def beats(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:
+        return a != b and a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2]
+
+    expected = [not any(beats(other, each) for other in trade_offs) for each in trade_offs]
+    assert pareto_front(trade_offs) == expected
+    assert any(expected)

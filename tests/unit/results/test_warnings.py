@@ -1,0 +1,79 @@
+"""Each warning comes from one cause, names it, and says what to do; a sound run has none."""
+
+import re
+from typing import Any
+
+import pytest
+
+from schedbench.results.warnings import warn
+
+CONFIG = {
+    "max_num_seqs": 256,
+    "policy": "fcfs",
+    "max_loras": None,
+    "watermark": 0.0,
+    "enable_prefix_caching": True,
+    "block_size": 16,
+}
+
+
+def sound() -> dict[str, Any]:
+    return {
+        "passes": 1000,
+        "requests_unfinished": 0,
+        "binding_limit": {"seats": {"passes": 900, "ns": 9}, "nothing": {"passes": 100, "ns": 1}},
+        "admission_stop": {"seats_full": {"passes": 900, "ns": 9}},
+        "running_stop": {"list_done": {"passes": 1000, "ns": 10}},
+        "traffic": {
+            "requests_per_s": 3.2,
+            "head_requests_per_s": 3.0,
+            "prompt_tokens_max": 900,
+            "priorities": 1,
+            "loras": 0,
+        },
+        "ttft_ns": {"n": 500},
+        "recomputed_share": 0.01,
+        "preempted": 12,
+        "admissions_cancelled_fit": 0,
+        "admission_closed_by_preemption": {"passes": 3, "ns": 10**9},
+        "kv": {"used_share_max": 0.8},
+        "queues": {"running_max": 256},
+        "makespan_ns": 10,
+        "busy_ns": 10,
+        "prefix_hit_tokens": 5,
+    }
+
+
+def test_a_sound_run_has_no_warnings() -> None:
+    assert warn(sound(), CONFIG, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "config", "derived", "message"),
+    [
+        ({"passes": 0}, {}, {}, "no pass was made"),
+        ({"requests_unfinished": 7}, {}, {}, "7 requests did not finish"),
+        ({"binding_limit": {"nothing": {}}}, {}, {}, "comparison of limits on this trace means"),
+        ({"traffic": {"head_requests_per_s": 0.03}}, {}, {}, "first quarter .* 0.03 requests/s"),
+        ({"ttft_ns": {"n": 99}}, {}, {}, "99 requests, and a p99"),
+        ({"recomputed_share": 0.05}, {}, {}, "5.0 % of all tokens .* 12 preemptions"),
+        ({"admissions_cancelled_fit": 4}, {}, {}, "4 times a waiting request would have fitted"),
+        ({"kv": {"used_share_max": 0.24}}, {}, {}, "at most 24.0 % of the KV blocks"),
+        ({"busy_ns": 4}, {}, {}, "only 40.0 % of the time"),
+        ({"queues": {"running_max": 255}}, {}, {}, "--max-num-seqs 256 was never binding"),
+        ({}, {}, {"threshold": 900}, "threshold of 900 tokens cut nothing"),
+        ({}, {"policy": "priority"}, {}, "orders by arrival here"),
+        ({}, {"max_loras": 2}, {}, "--max-loras is inert"),
+        ({}, {"watermark": 0.02}, {}, "--watermark 0.02 never kept a request out"),
+        ({"prefix_hit_tokens": 0}, {}, {}, "never hit"),
+    ],
+)
+def test_each_cause_has_its_one_warning(
+    seen: dict[str, Any], config: dict[str, Any], derived: dict[str, Any], message: str
+) -> None:
+    summary = sound()
+    for key, value in seen.items():
+        nested = key == "traffic"
+        summary[key] = {**summary[key], **value} if nested else value
+    (warning,) = warn(summary, {**CONFIG, **config}, derived)
+    assert re.search(message, warning)
