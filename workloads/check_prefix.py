@@ -16,7 +16,7 @@ import pyarrow as pa
 from schedbench.workloads.arrays import Integers, Offsets, ragged, required
 from schedbench.workloads.place import Mask, Place
 
-_USUAL_SIZES = tuple(1 << power for power in range(2, 15))
+_USUAL_SIZES = (512, 16, 64, 256, 128, 32, 1024, 2048, 4096, 8)
 
 Ids = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.int64]

@@ -9,6 +9,7 @@ from schedbench.workloads.place import Place, shown
 
 _DIGITS = pa.decimal128(38, 9)
 _RULE = {True: "is not a whole number that fits", False: "does not fit the type"}
+_REMEDY = {True: "Write a whole number, without loss", False: "Correct the value"}
 
 
 def exactly(values: pa.ChunkedArray, target: pa.DataType, column: str, place: Place) -> pa.Array:
@@ -21,8 +22,9 @@ def exactly(values: pa.ChunkedArray, target: pa.DataType, column: str, place: Pl
         cast = _cast(plain, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         row = first_row_where(plain, lambda part: not _can_cast(part, target))
-        found = f"{shown(plain[row].as_py())} {_RULE[pa.types.is_integer(target)]} {target}"
-        raise place.refuse(row, column, found, "Write the value exactly, or null") from error
+        is_count = bool(pa.types.is_integer(target))
+        found = f"{shown(plain[row].as_py())} {_RULE[is_count]} {target}"
+        raise place.refuse(row, column, found, _REMEDY[is_count]) from error
     if _holes(cast):
         row = first_row_where(cast, _holes)
         found = f"{shown(cast[row].as_py())} holds a null where {target} allows none"

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
+import pyarrow.parquet as pq
 
 from schedbench.errors import TraceError
 from schedbench.workloads.place import Place
 
+PARQUET_MAGIC = b"PAR1"
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HASHED_AT_ONCE = 1 << 22
 _LONGEST_LINE = 1 << 26
@@ -86,6 +89,16 @@ def find(path: object) -> Source:
     if kind.size == 0:
         raise place.refuse_input("is empty (0 bytes)", "Check how it was made or copied")
     return Source(uri, filesystem, inner)
+
+
+def open_parquet(source: Source) -> pq.ParquetFile:
+    """The file's footer, read; one that lacks it was cut short."""
+    file = source.raw()
+    file.seek(-len(PARQUET_MAGIC), os.SEEK_END)
+    if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
+        found = "begins as Parquet but does not end so: it is cut short"
+        raise source.place.refuse_input(found, "Copy it again, or let its writer finish")
+    return pq.ParquetFile(file)
 
 
 @contextmanager

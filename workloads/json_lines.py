@@ -118,14 +118,21 @@ def _objects(block: bytes, exact: bool, place: Place) -> list[dict[str, Any]]:
         try:
             row = json.loads(line, parse_float=Decimal if exact else float)
         except ValueError as error:
-            text = shown(line.decode(errors="replace").strip())
-            found = f"{place.row(len(rows))} is not JSON ({error}): {text}"
+            found = f"{place.row(len(rows))} is not JSON: {_fault(line, error)}"
             raise place.refuse_input(found, "Correct or remove the line") from error
         if not isinstance(row, dict):
             found = f"{place.row(len(rows))} is not an object: {shown(row)}"
             raise place.refuse_input(found, "Write one {...} a line")
         rows.append(row)
     return rows
+
+
+def _fault(line: bytes, error: ValueError) -> str:
+    """What the parser says, and the text around it; long lines are cut on both sides."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    around = error.doc[max(0, error.pos - 30) : error.pos + 20].strip()
+    return f"{error.msg} at character {error.pos} of {len(line)}: {shown(around)}"
 
 
 def _table(rows: list[dict[str, Any]], fields: Fields, others: bool, place: Place) -> pa.Table:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schedbench.workloads.place import Place, shown
 from schedbench.workloads.schema import (
@@ -89,11 +90,31 @@ class Metadata:
         values[META_PROVENANCE] = orjson.dumps(self.provenance).decode()
         return {key: str(value) for key, value in values.items()}
 
-    def trace(self, table: pa.Table, path: str) -> Trace:
+    def trace(self, table: pa.Table, path: str, limit: int | None = None) -> Trace:
+        """The trace of a whole file, or of its first `limit` rows: its own trace, from time 0."""
         plain = table.replace_schema_metadata(None)
-        return Trace(
-            plain, self.hash_block_tokens, self.epoch_ns, self.provenance, path, self.digest
-        )
+        if limit is None:
+            digest, epoch_ns, provenance = self.digest, self.epoch_ns, self.provenance
+        else:
+            shift_ns = 0
+            if "added_ns" in plain.column_names:
+                plain, shift_ns = _from_zero(plain)
+            steps = [*self.provenance.get("transforms", []), {"step": "slice", "limit": limit}]
+            digest, provenance = None, {**self.provenance, "transforms": steps}
+            epoch_ns = None if self.epoch_ns is None else self.epoch_ns + shift_ns
+        return Trace(plain, self.hash_block_tokens, epoch_ns, provenance, path, digest)
+
+
+def _from_zero(table: pa.Table) -> tuple[pa.Table, int]:
+    """Where rows are sorted by `added_ns`, the earliest arrival may stand behind the limit."""
+    arrivals, added = (table.column(name) for name in ("arrival_ns", "added_ns"))
+    first = pc.min(arrivals) if pa.types.is_integer(arrivals.type) else pa.scalar(None)
+    if not first.is_valid:
+        return table, 0  # the checks will name the row
+    for name, times in (("arrival_ns", arrivals), ("added_ns", added)):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, pc.subtract(times, first))
+    return table, int(first.as_py())
 
 
 def _refuse_other_schema(values: dict[str, Any], place: Place) -> None:

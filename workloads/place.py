@@ -19,6 +19,10 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A source and the number of its first row at hand; rows count from 0, lines from 1.
@@ -61,5 +65,5 @@ class Place:
             return
         first = int(rows[0])
         others = rows.size - 1
-        tail = f" (and {others:,} more row{'s'[: others > 1]})" if others else ""
+        tail = f" (and {counted(others, 'more row')})" if others else ""
         raise self.refuse(first, column, found(first) + tail, remedy)

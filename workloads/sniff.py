@@ -2,15 +2,12 @@
 
 import os
 
-import pyarrow.parquet as pq
-
 from schedbench.workloads.csv_text import header_line, names_in
-from schedbench.workloads.files import Source, faults, find
+from schedbench.workloads.files import PARQUET_MAGIC, Source, faults, find, open_parquet
 from schedbench.workloads.json_lines import first_object
 from schedbench.workloads.schema import META_SCHEMA, REQUIRED
 
 OWN_FORMAT = "schedbench"
-PARQUET_MAGIC = b"PAR1"
 
 _BY_COLUMNS = (
     (OWN_FORMAT, frozenset(REQUIRED)),
@@ -54,8 +51,8 @@ def column_names(source: Source) -> set[str]:
     """The names of columns or fields, and of Parquet metadata."""
     match kind_of(source):
         case "parquet":
-            with faults(source.place), source.raw() as file:
-                parquet = pq.ParquetFile(file)
+            with faults(source.place):
+                parquet = open_parquet(source)
                 keys = {key.decode() for key in parquet.metadata.metadata or {}}
                 return keys | set(parquet.schema_arrow.names)
         case "jsonl":

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 from schedbench.errors import OutputError, UsageError
 from schedbench.workloads.check import Checks
 from schedbench.workloads.exact import loose
-from schedbench.workloads.files import Source, faults, find
+from schedbench.workloads.files import PARQUET_MAGIC, Source, faults, find, open_parquet
 from schedbench.workloads.json_form import json_lines
 from schedbench.workloads.json_lines import read_json_lines
 from schedbench.workloads.metadata import Metadata
 from schedbench.workloads.parquet_form import write_options
+from schedbench.workloads.place import Place, counted
 from schedbench.workloads.schema import COLUMNS
 from schedbench.workloads.trace import Trace, canonical
 
 _ROW_GROUP_ROWS = 1 << 17
-_PARQUET_MAGIC = b"PAR1"
 
 
 def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Trace:
@@ -32,23 +32,27 @@ def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Tra
         raise UsageError(f"--limit {limit}: keep at least one request")
     source = find(path)
     metadata, tables = _open(source)
-    kept, rows = [], 0
-    for table in tables:
-        kept.append(table if limit is None else table.slice(0, limit - rows))
-        rows += kept[-1].num_rows
-        if limit is not None and rows >= limit:
-            break
-    if not rows:
+    kept = list(tables) if limit is None else list(_first(tables, limit, source.place))
+    if not kept:
         raise source.place.refuse_input("holds no requests", "A trace needs at least one row")
-    if limit is not None and rows < limit:
-        found = f"holds {rows} requests, and {limit} were asked for"
-        raise source.place.refuse_input(found, f"Use --limit {rows} or less")
     try:
         table = pa.concat_tables(kept, promote_options="permissive")
     except pa.ArrowException as error:
         found = f"a column's type changes between parts ({error})"
         raise source.place.refuse_input(found, "Write one type throughout") from error
-    return metadata.trace(table, source.uri)
+    return metadata.trace(table, source.uri, limit)
+
+
+def _first(tables: Iterator[pa.Table], limit: int, place: Place) -> Iterator[pa.Table]:
+    """The first rows; an error if there are fewer, since no row is ever made up."""
+    rows = 0
+    for table in tables:
+        yield table.slice(0, limit - rows)
+        rows = min(rows + table.num_rows, limit)
+        if rows == limit:
+            return
+    found = f"holds {counted(rows, 'request')}, and {limit} were asked for"
+    raise place.refuse_input(found, f"Use --limit {rows} or less")
 
 
 def iter_row_groups(path: str | os.PathLike[str]) -> Iterator[pa.Table]:
@@ -65,8 +69,8 @@ def iter_row_groups(path: str | os.PathLike[str]) -> Iterator[pa.Table]:
 
 def _open(source: Source) -> tuple[Metadata, Iterator[pa.Table]]:
     with faults(source.place):
-        if source.head(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC:
-            file = pq.ParquetFile(source.raw())
+        if source.head(len(PARQUET_MAGIC)) == PARQUET_MAGIC:
+            file = open_parquet(source)
             metadata = Metadata.from_parquet(file.metadata.metadata or {}, source.place)
             return metadata, _row_groups(file, source)
         metadata = Metadata.from_line(source.first_line(), source.place)

@@ -50,7 +50,7 @@ class Trace:
         provenance: dict[str, Any] | None = None,
     ) -> "Trace":
         """From lists, NumPy or Arrow arrays by column name; None stands for null."""
-        arrays = {name: _as_arrow(name, values) for name, values in columns.items()}
+        arrays = {name: to_arrow(name, values) for name, values in columns.items()}
         return cls(pa.table(arrays), hash_block_tokens, epoch_ns, dict(provenance or {}))
 
     def with_table(self, table: pa.Table, step: Mapping[str, Any], *, shift_ns: int = 0) -> "Trace":
@@ -115,7 +115,8 @@ def _is_used(table: pa.Table, name: str) -> bool:
     return name in REQUIRED or table.column(name).null_count < table.num_rows
 
 
-def _as_arrow(name: str, values: Any) -> pa.Array:  # noqa: ANN401 - whatever Arrow can hold
+def to_arrow(name: str, values: Any) -> pa.Array:  # noqa: ANN401 - whatever Arrow can hold
+    """Lists, NumPy or Arrow arrays for a column; None stands for null."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     arrow = BY_NAME[name].type if name in BY_NAME else None

@@ -5,11 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from schedbench.workloads.csv_text import read_csv_text, refuse_missing
 from schedbench.workloads.exact import loose
-from schedbench.workloads.files import Source, faults
+from schedbench.workloads.files import Source, faults, open_parquet
 from schedbench.workloads.importers.mapping import Mapped
 from schedbench.workloads.importers.times import JSON_TIME
 from schedbench.workloads.json_lines import first_object, read_json_lines
@@ -38,8 +37,8 @@ def _empty_as_null(table: pa.Table) -> pa.Table:
 
 def _read_parquet(source: Source, names: list[str]) -> Iterator[tuple[Place, pa.Table]]:
     place = source.place
-    with faults(place), source.raw() as stored:
-        file = pq.ParquetFile(stored)
+    with faults(place):
+        file = open_parquet(source)
         refuse_missing(names, file.schema_arrow.names, place)
         for batch in file.iter_batches(columns=names):
             table = pa.Table.from_batches([batch])

@@ -15,6 +15,7 @@ from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.settle import settle
 from schedbench.workloads.importers.ticks import Tick, spread_over, tick_of
+from schedbench.workloads.place import counted
 from schedbench.workloads.trace import Trace
 
 _DAY_S, _HOUR_S, _MINUTE_S, _NS = 86_400, 3_600, 60, 10**9
@@ -99,7 +100,7 @@ def _limited(table: pa.Table, options: ImportOptions, source: Source) -> pa.Tabl
     if options.limit < 1:
         raise UsageError(f"--limit {options.limit}: keep at least one request")
     if options.limit > table.num_rows:
-        found = f"holds {table.num_rows} requests, and {options.limit} were asked for"
+        found = f"holds {counted(table.num_rows, 'request')}, and {options.limit} were asked for"
         raise source.place.refuse_input(found, f"Use --limit {table.num_rows} or less")
     return table.slice(0, options.limit)
 
@@ -107,9 +108,9 @@ def _limited(table: pa.Table, options: ImportOptions, source: Source) -> pa.Tabl
 def _summary(table: pa.Table, draft: Draft) -> str:
     """Requests, duration and rate: what a wrong time unit shows in first."""
     span_ns = pc.max(table.column("arrival_ns")).as_py()
-    rate = f", {table.num_rows / span_ns * _NS:.3g} a second" if span_ns else ""
-    read = draft.clock.told()
-    return f"{table.num_rows:,} requests over {_duration(span_ns)}{rate}; times read as {read}"
+    rows = table.num_rows
+    rate = f" over {_duration(span_ns)}, {rows / span_ns * _NS:.3g} a second" if span_ns else ""
+    return f"{counted(rows, 'request')}{rate}; times read as {draft.clock.told()}"
 
 
 def _duration(span_ns: int) -> str:
@@ -117,4 +118,4 @@ def _duration(span_ns: int) -> str:
     for unit, name in ((_DAY_S, "days"), (_HOUR_S, "hours"), (_MINUTE_S, "minutes")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.1f} {name}"
-    return f"{seconds:g} seconds"
+    return f"{seconds:g} s"

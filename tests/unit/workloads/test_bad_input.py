@@ -1,0 +1,40 @@
+"""Every bad file of docs/bad-input.md is refused by name, or read as its option says."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def page_maker() -> ModuleType:
+    path = Path(__file__).parents[3] / "docs" / "make_bad_input.py"
+    spec = importlib.util.spec_from_file_location("make_bad_input", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGE = page_maker()
+CASES = [case for cases in PAGE.SECTIONS.values() for case in cases]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_bad_file_is_refused_by_name_or_read_as_its_option_says(case: PAGE.Case) -> None:
+    is_refused, text = PAGE.answer(case)
+    assert is_refused == case.is_refused, text
+    assert [piece for piece in case.says if piece not in text] == [], text
+
+
+def test_every_refusal_ends_with_a_remedy_and_spans_one_line() -> None:
+    for case in CASES:
+        is_refused, text = PAGE.answer(case)
+        if is_refused and not text.startswith("error: --"):
+            assert text.count("\n") == 0, text
+            assert text.count(". ") >= 1 or "; " in text, text
+
+
+def test_the_page_says_what_the_loader_says() -> None:
+    assert PAGE.PAGE.read_text(encoding="utf-8") == PAGE.page()
