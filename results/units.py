@@ -9,7 +9,7 @@ from schedbench.results.catalog import Unit
 NOTHING: Final = "-"
 """What stands for a number that there is none of."""
 
-_SECONDS_FROM_NS: Final = 10 * 10**9
+_SECONDS_FROM_NS: Final = 10**9
 _MICROSECONDS_BELOW_NS: Final = 10**5
 _TWO_DECIMALS_BELOW: Final = 10
 _ONE_DECIMAL_BELOW: Final = 1000
@@ -30,7 +30,7 @@ class Scale:
 
 
 def time_scale(values_ns: Iterable[float | None]) -> Scale:
-    """By the middle of the values: microseconds, milliseconds, or seconds from ten of them on."""
+    """By the middle of the values: microseconds, milliseconds or seconds."""
     known = sorted(value for value in values_ns if value)
     middle = known[len(known) // 2] if known else 10**6
     if middle >= _SECONDS_FROM_NS:

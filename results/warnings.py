@@ -34,6 +34,10 @@ class Seen:
     config: Mapping[str, Any]
     derived: Mapping[str, Any]
 
+    @property
+    def any_limit_bound(self) -> bool:
+        return not set(self.summary["binding_limit"]) <= {"nothing"}
+
     def stopped_by(self, *verdicts: str) -> int:
         """Passes that ended either loop with one of these verdicts."""
         return sum(
@@ -64,7 +68,7 @@ def _unfinished(seen: Seen) -> Iterator[str]:
 
 
 def _nothing_binds(seen: Seen) -> Iterator[str]:
-    if set(seen.summary["binding_limit"]) <= {"nothing"}:
+    if not seen.any_limit_bound:
         yield (
             "no limit was ever binding, so a comparison of limits on this trace means nothing; "
             "raise the load with --speedup, or take a busier window with --from and --to"
@@ -116,7 +120,7 @@ def _cancelled(seen: Seen) -> Iterator[str]:
 def _idle(seen: Seen) -> Iterator[str]:
     summary = seen.summary
     most = summary["kv"]["used_share_max"]
-    if most is not None and most < IDLE_POOL:
+    if seen.any_limit_bound and most is not None and most < IDLE_POOL:
         yield (
             f"at most {percent(most)} of the KV blocks were ever in use: --num-gpu-blocks was "
             "never binding, and more seats or more traffic would fit"
@@ -128,7 +132,7 @@ def _idle(seen: Seen) -> Iterator[str]:
 
 def _seats(seen: Seen) -> Iterator[str]:
     seats, most = seen.config["max_num_seqs"], seen.summary["queues"]["running_max"]
-    if most < seats:
+    if seen.any_limit_bound and most < seats:
         yield (
             f"--max-num-seqs {number(seats)} was never binding: at most {number(most)} requests "
             f"ran at once, so any value from {number(most)} on gives the same run"
