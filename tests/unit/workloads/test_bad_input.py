@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 
 
-def page_maker() -> ModuleType:
-    path = Path(__file__).parents[3] / "docs" / "make_bad_input.py"
-    spec = importlib.util.spec_from_file_location("make_bad_input", path)
+def page_maker(name: str) -> ModuleType:
+    path = Path(__file__).parents[3] / "docs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -17,7 +17,7 @@ def page_maker() -> ModuleType:
     return module
 
 
-PAGE = page_maker()
+PAGE = page_maker("make_bad_input")
 CASES = [case for cases in PAGE.SECTIONS.values() for case in cases]
 
 
@@ -36,5 +36,6 @@ def test_every_refusal_ends_with_a_remedy_and_spans_one_line() -> None:
             assert text.count(". ") >= 1 or "; " in text, text
 
 
-def test_the_page_says_what_the_loader_says() -> None:
-    assert PAGE.PAGE.read_text(encoding="utf-8") == PAGE.page()
+@pytest.mark.parametrize("maker", [PAGE, page_maker("make_trace_format")])
+def test_the_pages_say_what_the_code_says(maker: ModuleType) -> None:
+    assert maker.PAGE.read_text(encoding="utf-8") == maker.page()
