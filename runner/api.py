@@ -23,7 +23,7 @@ class PassResult:
     source: Source = "clock"
     device_ns: int | None = None
     host_ns: int | None = None
-    graph: bool | None = None
+    graph: str | None = None  # which captured graph ran it ("full"); None: none did
     tokens: Mapping[str, int] | None = None  # the model's own, for checks; decides nothing
 
 

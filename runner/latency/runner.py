@@ -1,0 +1,101 @@
+"""Modelled time: a pass costs what a model of it predicts; nothing is executed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from schedbench.runner.api import PassResult, RunnerInfo
+from schedbench.runner.capture import capture_sizes
+from schedbench.runner.latency.components import ANALYTIC, Coefficients
+from schedbench.runner.shapes import features
+
+if TYPE_CHECKING:
+    from schedbench.runner.latency.profile import Profile
+    from schedbench.runner.latency.work import WorkModel
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.output import SchedulerOutput
+
+
+@dataclass
+class LatencyRunner:
+    """The roofline (no profile: an estimate) or the components model fitted in a profile.
+
+    Passes with a feature beyond the profile's measured range are predicted all the same, counted
+    in `outside` by feature, and told of by `notes`.
+    """
+
+    work_model: WorkModel
+    profile: Profile | None = None
+    eager: bool = False  # no captured graphs, as with vLLM's --enforce-eager
+
+    outside: Counter[str] = field(default_factory=Counter)
+    num_passes: int = 0
+    num_outside: int = 0
+
+    def __post_init__(self) -> None:
+        self._sizes: list[int] = []
+
+    @property
+    def coefficients(self) -> Coefficients:
+        return self.profile.coefficients if self.profile else ANALYTIC
+
+    @property
+    def name(self) -> str:
+        return "fitted" if self.profile else "roofline"
+
+    @property
+    def description(self) -> str:
+        """Which model of time it is, for which model and GPU; says so where nothing is fitted."""
+        work = self.work_model
+        rank = work.tensor_parallel_size
+        where = f"{work.model.name} on {f'{rank} x ' if rank > 1 else ''}{work.gpu.name}"
+        if self.profile is None:
+            return f"roofline for {where}: an estimate, fitted to nothing"
+        checked = self.profile.held_out
+        error = f"held-out error {checked.mape:.1%}" if checked else "no held-out passes"
+        return f"profile of {where}: {error}"
+
+    def open(self, config: SchedulerConfig) -> RunnerInfo:
+        """Take the captured batch sizes from the flags; the counts in the details stay live."""
+        if not self.eager:
+            self._sizes = capture_sizes(config.max_num_seqs, config.max_num_batched_tokens)
+        work = self.work_model
+        details: dict[str, object] = {
+            "estimate": self.profile is None,
+            "model": work.model.name,
+            "gpu": work.gpu.name,
+            "dtype": work.dtype,
+            "tensor_parallel_size": work.tensor_parallel_size,
+            "coefficients": asdict(self.coefficients),
+            "captured_sizes": len(self._sizes),
+            "gpu_source": work.gpu.source,
+            "gpu_unverified": list(work.gpu.unverified),
+            "passes_outside_range": self.outside,
+        }
+        if self.profile is not None:
+            details["grid_hash"] = self.profile.grid_hash
+            details["ranges"] = dict(self.profile.ranges)
+        return RunnerInfo(self.name, "model", self.description, details)
+
+    def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
+        shape = features(scheduler_output)
+        work = self.work_model.work(shape, self._sizes)
+        self.num_passes += 1
+        if self.profile is not None and (beyond := self.profile.outside(shape)):
+            self.num_outside += 1
+            self.outside.update(beyond)
+        duration_ns = max(1, round(self.coefficients.seconds(work) * 1e9))
+        return PassResult(duration_ns, "model")
+
+    def notes(self) -> list[str]:
+        """What a reader of the results has to know once the passes are done."""
+        if not self.num_outside:
+            return []
+        worst = ", ".join(f"{name} in {count}" for name, count in self.outside.most_common())
+        share = f"{self.num_outside} of {self.num_passes} passes"
+        return [f"{share} lie beyond what the profile measured ({worst}): extrapolated durations"]
+
+    def close(self) -> None:
+        """Nothing is held."""
