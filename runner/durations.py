@@ -33,6 +33,7 @@ def parse_duration(text: str, option: str) -> int:
         )
     exact = Fraction(Decimal(match[1])) * UNITS_NS[match[2]]
     if exact.denominator != 1:
-        raise UsageError(f"{option}: {text!r} is a fraction of a nanosecond; the clock counts whole ones")
+        raise UsageError(
+            f"{option}: {text!r} is a fraction of a nanosecond; the clock counts whole ones"
+        )
     return int(exact)
-

@@ -59,7 +59,9 @@ def _parse(line: bytes, place: str) -> Event:
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise TraceError(f"{place}: not JSON ({error}): {line[:80].decode(errors='replace')}") from error
+        raise TraceError(
+            f"{place}: not JSON ({error}): {line[:80].decode(errors='replace')}"
+        ) from error
     if not isinstance(found, dict) or found.get("op") not in FIELDS:
         raise TraceError(f"{place}: an event has an `op`, one of {', '.join(FIELDS)}")
     op, rest = found["op"], {k: v for k, v in found.items() if k not in ("at", "op")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from schedbench.runner.waits import WaitClock
@@ -47,10 +48,10 @@ class DecisionDigest:
         if stops == self._stops and not output.prefills and not output.victims:
             return self.value
         changes = array("Q", [self.value])
-        for request, computed, tokens in output.prefills:
-            kind = CHUNK
-            if request.request_id in output.lookups:
-                kind = RESUMED if request.num_preemptions else ADMITTED
+        resumed = set(output.scheduled_resumed_reqs)
+        first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
+        for place, (request, computed, tokens) in enumerate(output.prefills):
+            kind = CHUNK if place < first_admission else RESUMED if request in resumed else ADMITTED
             changes.extend((kind, request.tag.row, tokens, computed))
         for victim in output.victims:
             changes.extend((VICTIM, victim.request.tag.row))
@@ -58,6 +59,19 @@ class DecisionDigest:
         self._stops = stops
         self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
         return self.value
+
+
+@dataclass(slots=True)
+class FirstHalf:
+    """What `schedule()` settled of a pass's row, kept until the pass is folded in."""
+
+    start_ns: int
+    decided: tuple[int, ...]
+    queues: tuple[int, ...]
+    evictions: tuple[object, ...]
+    prefix: tuple[int, int]
+    freed_preempt: int
+    decisions: int
 
 
 class Recorder:
@@ -75,7 +89,8 @@ class Recorder:
         self._warmup_ns = warmup_ns
         self._digest = DecisionDigest()
         self._waits = WaitClock()
-        self._freed = (0, 0)
+        self._freed_preempt = 0
+        self._freed_finish = 0
         self._aborted = 0
         self._last_end_ns = 0
         self.itl: Counter[int] = Counter()  # interval in ns -> how often
@@ -92,55 +107,129 @@ class Recorder:
             self._aborted += 1
             self._end(request, now_ns, "abort")
 
+    def closed(self, session: Request, now_ns: int) -> None:
+        """Write the row of a session whose input ended while it waited for more."""
+        self._end(session, now_ns, "stop")
+
     def evicted(self, victims: Iterable[Victim]) -> None:
         """Note running requests that were sent back to the queue."""
         for victim in victims:
-            self._evicted(victim.request.tag, victim.num_computed_tokens)
+            row = victim.request.tag
+            row.preemptions += 1
+            row.preempted_tokens += victim.num_computed_tokens
+            self._waits.enters(row)
 
-    def scheduled(self, output: SchedulerOutput, now_ns: int) -> None:
-        """Note admissions and victims, before the pass is executed."""
+    def scheduled(self, output: SchedulerOutput, now_ns: int) -> FirstHalf:
+        """Note a pass as it was decided; its row is written when it is folded in."""
         for request in output.scheduled_new_reqs:
             row = request.tag
             self._waits.leaves(row)
-            row.first_scheduled_ns = now_ns
-            row.cached_tokens = output.lookups.get(request.request_id, 0)
+            if row.first_scheduled_ns is None:
+                row.first_scheduled_ns = now_ns
+                row.cached_tokens = output.lookups.get(request.request_id, 0)
         for request in output.scheduled_resumed_reqs:
             self._waits.leaves(request.tag)
             request.tag.resumed_cached_tokens += output.lookups.get(request.request_id, 0)
         self.evicted(output.victims)
         self._waits.schedule_ended(output.admission_stop, output.set_aside)
+        freed, self._freed_preempt = self._freed_preempt, self._scheduler.blocks_freed_preempt
+        return self._first_half(output, now_ns, self._freed_preempt - freed)
 
-    def passed(
-        self,
-        output: SchedulerOutput,
-        queues: tuple[int, int, int],
-        result: PassResult,
-        outputs: EngineCoreOutputs,
-        start_ns: int,
-        end_ns: int,
+    def folded(
+        self, first_half: FirstHalf, result: PassResult, outputs: EngineCoreOutputs, end_ns: int
     ) -> None:
-        """Write the row of a pass that was executed and folded in.
-
-        `queues` are the lengths of running, waiting and skipped_waiting after `schedule()`.
-        """
+        """Write the row of a pass that was executed and folded in at `end_ns`."""
         self._emissions(outputs, end_ns)
         for request, reason in outputs.finished:
             self._end(request, end_ns, reason)
-        self._passes.append(self._row(output, queues, result, outputs, start_ns))
+        for request in outputs.segments_done:
+            self._waits.enters(request.tag)
+        pool = self._scheduler.kv_cache.pool
+        freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
+        stopped_waiting = {request for request in outputs.stopped_waiting if request.is_finished}
+        self._passes.append(
+            (
+                self.num_passes,
+                first_half.start_ns,
+                result.duration_ns,
+                *first_half.decided,
+                len(outputs.emitted),
+                *first_half.queues,
+                len(outputs.finished),
+                len(stopped_waiting),
+                self._aborted,
+                *first_half.evictions,
+                pool.num_gpu_blocks - 1 - pool.num_free,
+                pool.num_free,
+                pool.num_cached,
+                first_half.freed_preempt,
+                self._freed_finish - freed,
+                *first_half.prefix,
+                first_half.decisions,
+            )
+        )
         self.num_passes += 1
         self._aborted = 0
         self._last_end_ns = end_ns
 
     def unfinished(self, requests: Iterable[Request]) -> None:
         """Write the rows of requests that are still alive when the run ends."""
-        for request in sorted(requests, key=lambda each: each.tag.row):
+        alive = [request for request in requests if not request.is_finished]
+        for request in sorted(alive, key=lambda each: each.tag.row):
             self._waits.leaves(request.tag)
             self._requests.append(_request_row(request.tag))
 
-    def _evicted(self, row: Row, num_computed_tokens: int) -> None:
-        row.preemptions += 1
-        row.preempted_tokens += num_computed_tokens
-        self._waits.enters(row)
+    def _first_half(self, output: SchedulerOutput, now_ns: int, freed_preempt: int) -> FirstHalf:
+        scheduler = self._scheduler
+        queues = scheduler.queues
+        new, lookups = output.scheduled_new_reqs, output.lookups
+        prefill_tokens = sum(grant.num_new_tokens for grant in output.prefills)
+        spec_tokens = sum(output.scheduled_spec_decode_tokens.values())
+        return FirstHalf(
+            start_ns=now_ns,
+            decided=(
+                output.token_budget,
+                prefill_tokens + output.decode_tokens + spec_tokens,
+                prefill_tokens,
+                output.decode_tokens,
+                spec_tokens,
+                output.context_tokens,
+                len(output.num_scheduled_tokens),
+            ),
+            queues=(
+                len(scheduler.running),
+                len(queues.waiting),
+                len(queues.skipped_waiting),
+                scheduler.num_waiting_for_streaming_input,
+                self._blocks_held_waiting(),
+                len(new),
+                len(output.scheduled_resumed_reqs),
+            ),
+            evictions=(
+                len(output.victims),
+                [victim.request.tag.row for victim in output.victims],
+                sum(victim.num_computed_tokens for victim in output.victims),
+                output.admissions_cancelled,
+                output.admissions_cancelled_fit,
+                output.budget_stranded,
+                output.running_stop.label,
+                output.admission_stop.label,
+                output.binding_limit.value,
+            ),
+            prefix=(
+                sum(request.num_prompt_tokens for request in new if request.request_id in lookups),
+                sum(lookups.get(request.request_id, 0) for request in new),
+            ),
+            freed_preempt=freed_preempt,
+            decisions=self._digest.update(output),
+        )
+
+    def _blocks_held_waiting(self) -> int:
+        """Blocks of requests in the queues: loads under way, sessions between two inputs."""
+        scheduler = self._scheduler
+        if scheduler.transfers is None and not scheduler.has_sessions:
+            return 0
+        return sum(len(request.block_ids) for request in scheduler.queues)
 
     def _emissions(self, outputs: EngineCoreOutputs, end_ns: int) -> None:
         index, before = self.num_passes, self.num_passes - 1
@@ -148,7 +237,7 @@ class Recorder:
         in_step = 0
         for request in outputs.emitted:
             row = request.tag
-            row.emitted_tokens += 1
+            row.emitted_tokens += outputs.num_new_tokens.get(request.request_id, 1)
             if row.last_pass == before and before >= 0:
                 in_step += 1
                 if row.itl_max_ns is None or interval > row.itl_max_ns:
@@ -172,67 +261,13 @@ class Recorder:
         self._waits.leaves(row)
         self._requests.append(_request_row(row))
 
-    def _row(
-        self,
-        output: SchedulerOutput,
-        queues: tuple[int, int, int],
-        result: PassResult,
-        outputs: EngineCoreOutputs,
-        start_ns: int,
-    ) -> tuple[object, ...]:
-        scheduler = self._scheduler
-        pool = scheduler.kv_cache.pool
-        prefill_tokens = sum(grant.num_new_tokens for grant in output.prefills)
-        freed = (scheduler.blocks_freed_preempt, scheduler.blocks_freed_finish)
-        freed_preempt, freed_finish = freed[0] - self._freed[0], freed[1] - self._freed[1]
-        self._freed = freed
-        new = output.scheduled_new_reqs
-        return (
-            self.num_passes,
-            start_ns,
-            result.duration_ns,
-            output.token_budget,
-            prefill_tokens + output.decode_tokens,
-            prefill_tokens,
-            output.decode_tokens,
-            0,
-            output.context_tokens,
-            len(output.num_scheduled_tokens),
-            len(outputs.emitted),
-            *queues,
-            0,
-            0,
-            len(new),
-            len(output.scheduled_resumed_reqs),
-            len(outputs.finished),
-            0,
-            self._aborted,
-            len(output.victims),
-            [victim.request.tag.row for victim in output.victims],
-            sum(victim.num_computed_tokens for victim in output.victims),
-            output.admissions_cancelled,
-            output.admissions_cancelled_fit,
-            output.budget_stranded,
-            output.running_stop.label,
-            output.admission_stop.label,
-            output.binding_limit.value,
-            pool.num_gpu_blocks - 1 - pool.num_free,
-            pool.num_free,
-            pool.num_cached,
-            freed_preempt,
-            freed_finish,
-            sum(request.tag.prompt_tokens for request in new),
-            sum(request.tag.cached_tokens or 0 for request in new),
-            self._digest.update(output),
-        )
-
 
 def _request_row(row: Row) -> tuple[object, ...]:
     first, finish = row.first_token_ns, row.finish_ns
     served = row.finish_reason in ("stop", "length")
     tpot = None
     if served and finish is not None and first is not None and row.emitted_tokens > 1:
-        tpot = (finish - first) / (row.emitted_tokens - 1)
+        tpot = (finish - first) // (row.emitted_tokens - 1)
     return (
         row.row,
         row.request_id,

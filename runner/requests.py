@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from schedbench.errors import UnsupportedError
 from schedbench.sched.prefix_identity import PrefixNames
-from schedbench.sched.request import Request
+from schedbench.sched.request import EncoderInput, Grammar, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from schedbench.sched.prefix_identity import BlockNames
     from schedbench.workloads.trace import Trace
 
 CHUNK_ROWS = 4096
-NOT_MODELLED = {
-    "chunks": "streaming input",
-    "grammar": "structured output",
-    "remote_kv": "remote KV",
-    "encoder": "encoder inputs",
-    "spec": "speculative decoding",
-}
 
 
 @dataclass(slots=True)
@@ -46,6 +39,7 @@ class Row:
     abort_after_ns: int | None = None
     after: int | None = None
     think_ns: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)  # nested columns, as the trace has them
 
     queued_since_ns: int = 0
     queue_marks: tuple[int, ...] = ()
@@ -63,17 +57,17 @@ class Row:
     preemptions: int = 0
     preempted_tokens: int = 0
 
+    acceptance: float | None = None  # speculation: chance, accepted counts, proposed counts
+    accepted: list[int] | None = None
+    drafts: list[int] | None = None
+    verifications: int = 0
+    proposals: int = 0
+
 
 class RequestSource:
     """Makes requests of a trace's rows, in file order, a chunk of rows at a time."""
 
     def __init__(self, trace: Trace, *, block_size: int, enable_prefix_caching: bool) -> None:
-        for column, feature in NOT_MODELLED.items():
-            if trace.has(column):
-                raise UnsupportedError(
-                    f"{trace.path or 'the trace'} has the column {column}: {feature} is not "
-                    "modelled yet; drop the column to replay the rest of it"
-                )
         self._trace = trace
         self._shares = enable_prefix_caching and trace.has("hash_ids")
         self._names = PrefixNames(block_size, trace.hash_block_tokens if self._shares else None)
@@ -86,40 +80,26 @@ class RequestSource:
                 yield self._make(start + offset, facts)
 
     def _make(self, index: int, facts: dict[str, Any]) -> tuple[Row, Request]:
-        get = facts.get
-        output_tokens = facts["output_tokens"]
-        row = Row(
-            row=index,
-            request_id=get("request_id") or str(index),
-            arrival_ns=facts["arrival_ns"],
-            added_ns=_or(get("added_ns"), facts["arrival_ns"]),
-            prompt_tokens=facts["prompt_tokens"],
-            output_tokens=output_tokens,
-            max_tokens=get("max_tokens") or output_tokens,
-            priority=get("priority") or 0,
-            client=get("client") or 0,
-            lora=get("lora") or 0,
-            group=get("group"),
-            session=get("session"),
-            abort_after_ns=get("abort_after_ns"),
-            after=get("after"),
-            think_ns=get("think_ns"),
-        )
+        row = _row(index, facts)
+        chunks = facts.get("chunks")
         request = Request(
             f"{index:09d}",  # vLLM breaks priority ties by comparing ids as strings
             num_prompt_tokens=row.prompt_tokens,
             max_tokens=row.max_tokens,
-            eos_after=output_tokens if output_tokens < row.max_tokens else None,
+            eos_after=eos_after(row.output_tokens, row.max_tokens),
             arrival_time=row.arrival_ns,
             identity=self._identity(facts),
             priority=row.priority,
             client_index=row.client,
             lora_id=row.lora,
+            encoder_inputs=_encoder_inputs(facts.get("encoder")),
+            grammar=_grammar(facts.get("grammar")),
+            resumable=chunks is not None,
             tag=row,
         )
         return row, request
 
-    def _identity(self, facts: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _identity(self, facts: dict[str, Any]) -> BlockNames:
         if not self._shares or facts["hash_ids"] is None:
             return self._names.own()
         return self._names.shared(
@@ -128,6 +108,56 @@ class RequestSource:
             facts.get("output_hash_ids") or (),
             (facts.get("lora"), facts.get("cache_salt")),
         )
+
+
+def _row(index: int, facts: dict[str, Any]) -> Row:
+    get = facts.get
+    spec = get("spec") or {}
+    return Row(
+        row=index,
+        request_id=get("request_id") or str(index),
+        arrival_ns=facts["arrival_ns"],
+        added_ns=_or(get("added_ns"), facts["arrival_ns"]),
+        prompt_tokens=facts["prompt_tokens"],
+        output_tokens=facts["output_tokens"],
+        max_tokens=get("max_tokens") or facts["output_tokens"],
+        priority=get("priority") or 0,
+        client=get("client") or 0,
+        lora=get("lora") or 0,
+        group=get("group"),
+        session=get("session"),
+        abort_after_ns=get("abort_after_ns"),
+        after=get("after"),
+        think_ns=get("think_ns"),
+        facts={name: get(name) for name in ("chunks", "grammar", "remote_kv") if get(name)},
+        acceptance=spec.get("rate"),
+        accepted=spec.get("accepted"),
+        drafts=spec.get("drafts"),
+    )
+
+
+def eos_after(output_tokens: int, max_tokens: int) -> int | None:
+    """Where the model ends by itself; None where the client's cap ends it."""
+    return output_tokens if output_tokens < max_tokens else None
+
+
+def _encoder_inputs(items: list[dict[str, Any]] | None) -> tuple[EncoderInput, ...]:
+    return tuple(
+        EncoderInput(
+            item["offset"],
+            item["tokens"],
+            _or(item["embeds"], item["tokens"]),
+            str(item["hash"]),
+        )
+        for item in items or ()
+    )
+
+
+def _grammar(facts: dict[str, Any] | None) -> Grammar | None:
+    if facts is None:
+        return None
+    rejects_at = facts["rejects_at"]
+    return Grammar(tokens_left=None if rejects_at is None else rejects_at - 1)
 
 
 def _or(value: int | None, default: int) -> int:

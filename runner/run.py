@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import platform
 import sys
@@ -9,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -25,7 +26,9 @@ from schedbench.runner.preflight import fit_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
+from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
+from schedbench.runner.world import World
 from schedbench.sched.config import SchedulerConfig
 from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.too_long import TooLong
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from schedbench.runner.events import Event
     from schedbench.workloads.trace import Trace
 
+DEFAULT_KV_ROLE: Literal["kv_both"] = (
+    "kv_both"  # for a trace with remote KV, where no role is given
+)
 DEFAULT_COST = "linear:8ms,0.03ms"
 
 
@@ -54,6 +60,8 @@ class ReplayOptions:
     warmup_ns: int = 0
     slo_ns: Mapping[str, int] | None = None
     events: Sequence[Event] = ()
+    spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
+    seed: int = 0  # of those draws
     assumed: Sequence[str] = ()  # flags nobody gave, whose defaults are guesses about the server
     command_line: Sequence[str] = field(default_factory=list)
 
@@ -100,6 +108,9 @@ def replay(
     config = config or SchedulerConfig()
     options = options or ReplayOptions()
     runner = runner or parse_cost(DEFAULT_COST)
+    config.refuse_what_the_engine_refuses()
+    if trace.has("remote_kv") and config.kv_role is None:
+        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
     prepared = _prepare(trace, config, options)
     info = runner.open(config)
     manifest = make_manifest(trace, prepared, config, options, info)
@@ -147,11 +158,14 @@ def _run(
     sink: RunFolder | MemoryRun,
     progress: Progress | None,
 ) -> Run:
-    scheduler = Scheduler(config)
+    world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
+    scheduler = Scheduler(config, world.store)
     recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
     replaying = Replay(
         scheduler=scheduler,
         arrivals=make_arrivals(trace, config, options),
+        world=world,
+        model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
         runner=runner,
         recorder=recorder,
         timings=sink.timings,
@@ -187,9 +201,7 @@ def _finish(
         passes, requests, itl = stored.passes(), stored.requests(), stored.itl()
     else:
         passes, requests, itl = sink.passes.table(), sink.requests.table(), sink.itl.table()
-    summary = summarize(
-        passes, requests, itl, slo=options.slo_ns, warmup_ns=options.warmup_ns
-    )
+    summary = summarize(passes, requests, itl, slo=options.slo_ns, warmup_ns=options.warmup_ns)
     if isinstance(sink, RunFolder):
         sink.write_manifest(manifest)
         sink.write_summary(summary)
@@ -216,6 +228,8 @@ def make_manifest(
         "arrivals": options.arrivals,
         "think_ns": options.think_ns,
         "too_long": str(options.too_long),
+        "spec_acceptance": options.spec_acceptance if config.num_speculative_tokens else None,
+        "seed": options.seed,
         "events": [vars_of(event) for event in options.events],
     }
     digest = hashlib.sha256(orjson.dumps(flags, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -235,7 +249,7 @@ def make_manifest(
         "warmup_ns": options.warmup_ns,
         "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
         "vllm_version": "0.26.0",
-        "scheduling": "synchronous",
+        "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
         "command_line": list(options.command_line),
         "versions": {
             "schedbench": version("schedbench"),

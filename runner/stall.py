@@ -56,8 +56,8 @@ def stall_message(scheduler: Scheduler) -> str:
 
 
 def _head(scheduler: Scheduler) -> Request | None:
-    if scheduler.waiting or scheduler.skipped_waiting:
-        return scheduler.next_queue().peek_request()
+    if scheduler.queues:
+        return scheduler.queues.head()
     return scheduler.running[0] if scheduler.running else None
 
 

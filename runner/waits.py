@@ -21,8 +21,8 @@ WAIT_VERDICTS = [
     if verdict.kind in (Kind.STOP, Kind.ASIDE)
     and verdict not in (Verdict.LIST_DONE, Verdict.PREEMPTED, Verdict.PREEMPTED_SELF)
 ]
-PASS_IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
-WAIT_LABELS = [PASS_IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
+IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
+WAIT_LABELS = [IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
 _INDEX = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
 
 

@@ -257,6 +257,18 @@ class SchedulerConfig:
                 "speculative decoding"
             )
 
+    def refuse_what_the_engine_refuses(self) -> None:
+        """Refuse what the scheduler's class would take and `vllm serve` does not.
+
+        Raises:
+            UsageError: asynchronous scheduling with a drafter that does not allow it.
+        """
+        if self.async_scheduling and self.num_speculative_tokens and self.spec_method == "ngram":
+            raise UsageError(
+                "--async-scheduling with --spec-method ngram: vLLM 0.26.0 refuses it; leave out "
+                "--async-scheduling (it is off by default then) or choose another method"
+            )
+
     @cached_property
     def token_budget(self) -> int:
         """Tokens a pass may schedule."""

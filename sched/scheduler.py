@@ -74,6 +74,7 @@ class Scheduler:
         self.pause_state = PauseState.UNPAUSED
         self.prefill_capacity_bound = False  # the last admission loop left somebody waiting
         self.num_waiting_for_streaming_input = 0
+        self.has_sessions = False  # whether a streaming session was ever added
         self.grammar_errors: set[str] = set()  # ids whose grammar was seen not to compile
         self.finished_req_ids: set[str] = set()  # since the last pass
         self.blocks_freed_preempt = 0
@@ -89,7 +90,7 @@ class Scheduler:
             streaming.continue_session(self, session, streaming.update_of(request))
             return
         if request.resumable:
-            streaming.start_session(request)
+            streaming.start_session(self, request)
         self.queues.add(request)
         self.requests[request.request_id] = request
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from schedbench.sched.scheduler import Scheduler
 
 
-def start_session(request: Request) -> None:
+def start_session(scheduler: Scheduler, request: Request) -> None:
     request.streaming_queue = deque()
+    scheduler.has_sessions = True
 
 
 def update_of(request: Request) -> StreamingUpdate | None:
