@@ -171,10 +171,22 @@ def _spread_metrics() -> Iterator[Metric]:
             yield Metric(f"{key}.{name}", f"{title} {name}", unit, better, formula)
 
 
+_OF_GROUPS = (
+    Metric("preemptions", "preemptions", _COUNT, _L, "sum over requests"),
+    Metric("tokens_served", "tokens served", _TOKENS, _N, "prompt and output of finished requests"),
+    Metric(
+        "tokens_served_share", "tokens served", _SHARE, _N, "of those of all groups, its own part"
+    ),
+)
+
+
 CATALOG: Final[Mapping[str, Metric]] = {
     metric.key: metric
     for metric in (*_REQUESTS, *_THROUGHPUT, *_spread_metrics(), *_PASSES, *_STATE)
 }
+
+OF_GROUPS: Final[Mapping[str, Metric]] = {metric.key: metric for metric in _OF_GROUPS}
+"""What only a group of requests has, in a split."""
 
 FAMILIES: Final = {
     "binding_limit": "passes and time by what held a pass back",
@@ -189,7 +201,7 @@ FAMILIES: Final = {
 
 def metric_of(key: str) -> Metric:
     """The metric at a path of the summary; of a family, one that is neither better nor worse."""
-    found = CATALOG.get(key)
+    found = CATALOG.get(key) or OF_GROUPS.get(key)
     if found is not None:
         return found
     unit = _COUNT if key.endswith(".passes") else _NS

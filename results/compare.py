@@ -58,7 +58,7 @@ def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Compar
     if not across_traces:
         _same_trace(runs)
     logs = [run.passes() for run in runs]
-    decisions = tuple(_first_by_decisions(logs[0], log) for log in logs[1:])
+    decisions = tuple(first_by_decisions(logs[0], log) for log in logs[1:])
     times = tuple(
         _first_by_time(logs[0], log, None if decided is None else decided.index)
         for log, decided in zip(logs[1:], decisions, strict=True)
@@ -111,7 +111,7 @@ def _same_trace(runs: Sequence[StoredRun]) -> None:
             )
 
 
-def _first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
+def first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
     """Where the chained digests part, or where one run ends before the other."""
     ours, theirs = (log.column("decisions").to_numpy() for log in (a, b))
     shared = min(len(ours), len(theirs))

@@ -49,6 +49,7 @@ HEADLINES: Final = (
 
 _MARKS: Final = {"better": Mark.BETTER, "worse": Mark.WORSE}
 _SHOWN_COLUMNS: Final = 6
+_TELLING: Final = ("admitted", "resumed", "preempted", "victims", "running_stop", "admission_stop")
 _TIMES: Final = ("duration_ns",)
 _CHAINED: Final = ("start_ns", "decisions")  # they carry on what differed before
 
@@ -132,6 +133,7 @@ def _where(found: PassDifference, letter: str, columns: Container[str] | None = 
     if first is None or other is None:
         return f"{'A' if first is None else letter} ends before pass {number(found.index)}"
     shown = [name for name in found.columns if name not in _CHAINED]
+    shown.sort(key=lambda name: name not in _TELLING)
     if columns is not None:
         shown = [name for name in shown if name in columns]
     values = [

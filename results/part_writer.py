@@ -90,6 +90,7 @@ def write_part(path: Path, table: pa.Table) -> None:
     """One part; `path` exists only once it is whole."""
     temporary = path.with_name(f".{path.name}.tmp")
     labels = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    numbers = [field.name for field in table.schema if pa.types.is_signed_integer(field.type)]
     with writing(path):
         pq.write_table(
             table.unify_dictionaries(),
@@ -97,6 +98,7 @@ def write_part(path: Path, table: pa.Table) -> None:
             compression="zstd",
             compression_level=1,
             use_dictionary=labels,
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
             write_statistics=False,
         )
         _to_disk(temporary)

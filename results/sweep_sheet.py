@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from schedbench.results.catalog import CATALOG, Better, flatten
+from schedbench.results.metric_column import ColumnOfCells, metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
-from schedbench.results.units import NOTHING, percent, scale_for
+from schedbench.results.units import NOTHING, percent
 
 COLUMNS: Final = {
     "requests_finished": "n",
@@ -17,7 +18,7 @@ COLUMNS: Final = {
     "tpot_ns.p50": "TPOT p50",
     "itl_ns.p99": "ITL p99",
     "e2e_ns.p99": "E2E p99",
-    "output_tokens_per_s": "output",
+    "output_tokens_per_s": "out",
     "goodput.share": "in SLO",
     "preempted": "preempt.",
     "recomputed_share": "recomp.",
@@ -33,7 +34,6 @@ _NOTE: Final = "* best; ● no other one beats it in TTFT p99, TPOT p99 and outp
 NOTHING_BINDS: Final = "nothing"
 
 _Numbers: TypeAlias = dict[str, Any]
-_Column: TypeAlias = tuple[Heading, list[Cell]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     shown = [key for key in COLUMNS if any(each.get(key) is not None for each in numbers)]
     columns = [
         *(_flag_column(points, flag) for flag in flags),
-        *(_metric_column(numbers, key) for key in shown),
+        *(
+            metric_column(CATALOG[key], COLUMNS[key], [n.get(key) for n in numbers], star=True)
+            for key in shown
+        ),
         _binding_column(points),
         _pareto_column(numbers),
     ]
@@ -71,7 +74,7 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     return View(title, (sheet,), flat, data, (*warnings, *failures))
 
 
-def _flag_column(points: Sequence[SweepPoint], flag: str) -> _Column:
+def _flag_column(points: Sequence[SweepPoint], flag: str) -> ColumnOfCells:
     values = [point.flags.get(flag) for point in points]
     cells = [Cell(NOTHING if value is None else _flag_text(value)) for value in values]
     is_number = all(isinstance(value, int | float) for value in values)
@@ -84,31 +87,7 @@ def _flag_text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _metric_column(numbers: Sequence[_Numbers], key: str) -> _Column:
-    """In one unit; the best values marked, unless they are all the same."""
-    metric = CATALOG[key]
-    values = [each.get(key) for each in numbers]
-    scale = scale_for(metric.unit, values)
-    best = _best(metric.better, values)
-    cells = [
-        Cell(
-            scale.text(value) if each else NOTHING,
-            mark=Mark.BEST if best is not None and value == best else Mark.PLAIN,
-        )
-        for each, value in zip(numbers, values, strict=True)
-    ]
-    unit = f" {scale.unit}" if scale.unit and scale.unit not in COLUMNS[key] else ""
-    return Heading(f"{COLUMNS[key]}{unit}"), cells
-
-
-def _best(better: Better, values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    if better is Better.NEITHER or len(set(known)) < 2:  # noqa: PLR2004 (a choice)
-        return None
-    return max(known) if better is Better.HIGHER else min(known)
-
-
-def _binding_column(points: Sequence[SweepPoint]) -> _Column:
+def _binding_column(points: Sequence[SweepPoint]) -> ColumnOfCells:
     """The limit that bound for the longest time, with its share of the time in passes."""
     cells = [
         Cell("failed" if point.failure else NOTHING, mark=Mark.FAILED)
@@ -129,7 +108,7 @@ def binding_limit(summary: Mapping[str, Any]) -> str:
     return f"{limit} {percent(times[limit] / busy)}" if busy else limit
 
 
-def _pareto_column(numbers: Sequence[_Numbers]) -> _Column:
+def _pareto_column(numbers: Sequence[_Numbers]) -> ColumnOfCells:
     front = pareto_front([tuple(each.get(key) for key in PARETO) for each in numbers])
     return Heading("front", is_number=False), [Cell("●" if on else "") for on in front]
 

@@ -4,7 +4,7 @@ Each rule looks at the summary, the scheduler's flags by vLLM's names, and what 
 thresholds are named and carry their reason; they are rules of thumb, not vLLM's.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,6 +56,16 @@ def warn(
         return ["no pass was made, so there is nothing to read from this run; check the trace"]
     seen = Seen(summary, config, derived)
     return [message for rule in _RULES for message in rule(seen)]
+
+
+def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be said of a sweep as a whole, over the points that did not fail."""
+    if not summaries:
+        return ["no configuration finished, so there is nothing to compare"]
+    if any(Seen(summary, {}, {}).any_limit_bound for summary in summaries):
+        return []
+    message = "no limit was ever binding in any configuration, so this comparison means nothing; "
+    return [message + "raise the load with --speedup, or sweep lower values"]
 
 
 def _unfinished(seen: Seen) -> Iterator[str]:

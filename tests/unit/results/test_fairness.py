@@ -1,5 +1,7 @@
 """Jain's index is 1 for equals and 1/n for one that has all; groups lose no request."""
 
+import csv
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedbench.results.export import as_csv
 from schedbench.results.fairness import SPLITS, jain, split
+from schedbench.results.split_sheet import split_view
+from schedbench.results.tables import plain_text
 
 AMOUNT = st.integers(1, 10**9)
 
@@ -38,3 +43,15 @@ def test_groups_hold_each_request_once(made_up: Callable[..., Any], seed: int, b
         expected[name] = expected.get(name, 0) + 1
     assert {name: group["requests"] for name, group in groups.items()} == expected
     assert sum(group["tokens_served_share"] for group in groups.values()) == pytest.approx(1)
+
+
+def test_a_split_shows_each_group_with_its_counts_and_how_even_they_are(
+    made_up: Callable[..., Any],
+) -> None:
+    view = split_view([("base", split(made_up(3).in_memory().requests.table(), "group"))])
+    text = plain_text(view)
+    assert [line.split()[0] for line in text.splitlines()[3:6]] == ["chat", "code", "(none)"]
+    assert "Jain's index" in text
+    rows = list(csv.DictReader(io.StringIO(as_csv(view))))
+    assert [row["group"] for row in rows] == ["chat", "code", "(none)"]
+    assert sum(int(row["requests"]) for row in rows) == 50

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedbench.results.warnings import warn
+from schedbench.results.warnings import warn, warn_sweep
 
 CONFIG = {
     "max_num_seqs": 256,
@@ -77,3 +77,11 @@ def test_each_cause_has_its_one_warning(
         summary[key] = {**summary[key], **value} if nested else value
     (warning,) = warn(summary, {**CONFIG, **config}, derived)
     assert re.search(message, warning)
+
+
+def test_a_sweep_in_which_nothing_was_ever_binding_is_said_to_mean_nothing() -> None:
+    idle = sound() | {"binding_limit": {"nothing": {"passes": 1, "ns": 1}}}
+    assert warn_sweep([idle, sound()]) == []
+    (warning,) = warn_sweep([idle, idle])
+    assert "means nothing" in warning
+    assert "nothing to compare" in warn_sweep([])[0]
