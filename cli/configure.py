@@ -1,10 +1,10 @@
 """From flags on a command line to the configuration of a replay."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from schedbench.cli import console
-from schedbench.cli.flags import Flags
 from schedbench.cli.serve_args import ServeArgs, parse_serve_args
 from schedbench.cli.values import FLAGS, parse_value, show_value
 from schedbench.errors import UnsupportedError
@@ -31,29 +31,29 @@ class Settings:
         """The configuration, with some flags changed. Raises what SchedulerConfig raises."""
         return SchedulerConfig(**{**self.given, **changed})
 
-    def assumed(self) -> dict[str, str]:
-        """Flags about the server that nobody gave, with the value they got."""
-        names = [name for name in ABOUT_THE_SERVER if name not in self.given]
+    def assumed(self, *apart: str) -> dict[str, str]:
+        """Flags about the server that nobody gave, with the value they got; some left out."""
+        names = [name for name in ABOUT_THE_SERVER if name not in {*self.given, *apart}]
         found = {option_of(name): show_value(FLAGS[name].default) for name in names}
-        return {_short(option): value for option, value in found.items()}
+        return {short_of(option): value for option, value in found.items()}
 
 
-def settle(flags: Flags) -> Settings:
+def settle(given: Mapping[str, Any], serve_args: str | None) -> Settings:
     """Put `--serve-args` and single flags together; the single ones win, and it is said."""
-    served = ServeArgs() if flags.serve_args is None else parse_serve_args(flags.serve_args)
+    served = ServeArgs() if serve_args is None else parse_serve_args(serve_args)
     from_server = {name: parse_value(name, text) for name, text in served.used.items()}
-    for name in flags.given.keys() & from_server.keys():
-        if flags.given[name] != from_server[name]:
+    for name in given.keys() & from_server.keys():
+        if given[name] != from_server[name]:
             console.note(
-                f"{option_of(name)} is {show_value(flags.given[name])} as given, "
+                f"{option_of(name)} is {show_value(given[name])} as given, "
                 f"not {show_value(from_server[name])} as in --serve-args"
             )
     for about, names in served.without_effect.items():
         console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
-    return Settings(_synchronous({**from_server, **flags.given}), served.without_effect)
+    return Settings(synchronous({**from_server, **given}), served.without_effect)
 
 
-def _synchronous(given: dict[str, Any]) -> dict[str, Any]:
+def synchronous(given: dict[str, Any]) -> dict[str, Any]:
     """The one place that knows that a replay cannot schedule asynchronously yet."""
     if given.get("async_scheduling"):
         raise UnsupportedError(
@@ -64,5 +64,6 @@ def _synchronous(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "async_scheduling": False} if "async_scheduling" in FLAGS else given
 
 
-def _short(option: str) -> str:
+def short_of(option: str) -> str:
+    """The spelling that people use, where there are two."""
     return "--num-gpu-blocks" if option == "--num-gpu-blocks-override" else option

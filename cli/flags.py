@@ -15,7 +15,7 @@ PANEL = "Scheduler flags, as vllm serve spells them"
 SHORT_FORMS = {"num_gpu_blocks": "--num-gpu-blocks"}
 _METAVARS = {int: "N", float: "SHARE"}
 
-_ServeArgs = Annotated[
+ServeArgsOption = Annotated[
     str | None,
     typer.Option(
         "--serve-args",
@@ -40,7 +40,7 @@ class Flags:
         """One option a flag; None means that it was not given."""
         for name in FLAGS:
             yield option(name, _flag_type(name), None)
-        yield option("serve_args", _ServeArgs, None)
+        yield option("serve_args", ServeArgsOption, None)
 
     @classmethod
     def of(cls, serve_args: str | None, **options: Any) -> Self:  # noqa: ANN401
@@ -68,12 +68,13 @@ def _flag_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
         *spellings(name),
         help=known.metadata["help"],
         show_default=False if known.default is None else show_value(known.default),
-        metavar=None if switch else _metavar(name),
+        metavar=None if switch else metavar_of(name),
         rich_help_panel=PANEL,
     )
     return Annotated[bool | None if switch else str | None, declared]
 
 
-def _metavar(name: str) -> str:
+def metavar_of(name: str) -> str:
+    """What stands for a flag's value in its help."""
     words = choices_of(name)
     return "|".join(words) if words else _METAVARS.get(kind_of(name), "TEXT")

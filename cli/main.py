@@ -14,8 +14,10 @@ import typer
 
 from schedbench.cli import console, usage
 from schedbench.cli.command import of_groups
+from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
 from schedbench.cli.replay import replay
+from schedbench.cli.sweep import sweep
 from schedbench.errors import InvariantError, SchedbenchError
 
 DEBUG = "--debug"
@@ -34,6 +36,7 @@ app = typer.Typer(
     },
 )
 app.command(cls=Command)(of_groups(replay))
+app.command(cls=SweepCommand)(of_groups(sweep))
 
 
 @app.callback(invoke_without_command=True)

@@ -68,7 +68,7 @@ class ReplayProgress:
     def text(self, replay: "Replay", passes_per_s: float, elapsed_s: float) -> str:
         """What the line says."""
         scheduler = replay.scheduler
-        waiting = len(scheduler.waiting) + len(scheduler.skipped_waiting)
+        waiting = len(scheduler.queues)
         pool = scheduler.kv_cache.pool
         usable = scheduler.config.usable_blocks
         used = (usable - pool.num_free) / usable if usable else 0.0

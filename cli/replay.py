@@ -56,7 +56,7 @@ def replay(
     from schedbench.runner.run import DEFAULT_COST
     from schedbench.runner.run import replay as run_replay
 
-    settings = settle(flags)
+    settings = settle(flags.given, flags.serve_args)
     config, runner = settings.config(), parse_cost(cost or DEFAULT_COST)
     assumed = settings.assumed() | ({} if cost else {"--cost": DEFAULT_COST})
     options = replay_options(load, speedup, assumed, ["schedbench", *sys.argv[1:]])

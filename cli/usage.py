@@ -12,7 +12,7 @@ UsageFault: type[Exception] = typer.BadParameter.__mro__[1]
 
 def explain(error: Exception, words: Sequence[str]) -> str:
     """One message: what is wrong, and where help is. A known flag of vLLM is named as such."""
-    name = getattr(error, "option_name", None)
+    name = getattr(error, "option_name", None) if hasattr(error, "possibilities") else None
     if name is not None and (known := _refusal(name, words)):
         return known
     context = getattr(error, "ctx", None)

@@ -1,0 +1,81 @@
+"""The scheduler's flags as a sweep takes them: each with one value or several."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, Self
+
+import typer
+
+from schedbench.cli.command import option
+from schedbench.cli.flags import PANEL, SHORT_FORMS, ServeArgsOption, metavar_of
+from schedbench.cli.help import Command
+from schedbench.cli.ranges import parse_flag_values
+from schedbench.cli.values import FLAGS, SWITCH_WORDS, is_switch, show_value
+from schedbench.sched.config import option_of
+
+
+@dataclass(frozen=True)
+class FlagLists:
+    """Values by field name, of the flags that were given; `serve_args` as typed."""
+
+    given: dict[str, list[Any]]
+    serve_args: str | None = None
+
+    @classmethod
+    def options(cls) -> Iterator[Parameter]:
+        """One option a flag; None means that it was not given."""
+        for name in FLAGS:
+            yield option(name, _list_type(name), None)
+        yield option("serve_args", ServeArgsOption, None)
+
+    @classmethod
+    def of(cls, serve_args: str | None, **options: str | None) -> Self:
+        """Read the values as they were typed. Raises UsageError."""
+        given = {
+            name: parse_flag_values(name, text)
+            for name, text in options.items()
+            if text is not None
+        }
+        return cls(given, serve_args)
+
+
+class SweepCommand(Command):
+    """Takes `--enable-prefix-caching on,off`, and the plain `--[no-]enable-prefix-caching` too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        rest: list[str] = super().parse_args(ctx, spelled_out(args))
+        return rest
+
+
+def spelled_out(words: Sequence[str]) -> list[str]:
+    """Plain switches with their value: `--no-x` becomes `--x off`, a lone `--x` `--x on`."""
+    switches = {option_of(name) for name in FLAGS if is_switch(name)}
+    found: list[str] = []
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name = word.replace("_", "-")
+        positive = name.replace("--no-", "--", 1)
+        if positive in switches and name != positive:
+            found += [positive, "off"]
+        elif name in switches and not _is_switch_list(after):
+            found += [name, "on"]
+        else:
+            found.append(word)
+    return found
+
+
+def _is_switch_list(word: str) -> bool:
+    return all(part.lower() in SWITCH_WORDS for part in word.split(","))
+
+
+def _list_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
+    known = FLAGS[name]
+    main = option_of(name)
+    declared = typer.Option(
+        *([SHORT_FORMS[name], main] if name in SHORT_FORMS else [main]),
+        help=known.metadata["help"],
+        show_default=False if known.default is None else show_value(known.default),
+        metavar="on,off" if is_switch(name) else f"{metavar_of(name)},...",
+        rich_help_panel=PANEL,
+    )
+    return Annotated[str | None, declared]

@@ -1,0 +1,210 @@
+"""`schedbench sweep`: one trace, a grid of configurations, one table."""
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from schedbench.cli import console
+from schedbench.cli.configure import settle, short_of, synchronous
+from schedbench.cli.flag_lists import FlagLists
+from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.options import (
+    LOAD,
+    OUTPUT,
+    Load,
+    Printing,
+    Reading,
+    Storing,
+    TraceFile,
+    Window,
+)
+from schedbench.cli.ranges import parse_costs, parse_speedups
+from schedbench.cli.values import FLAGS, parse_count
+from schedbench.errors import StallError, UsageError
+from schedbench.sched.config import option_of
+
+if TYPE_CHECKING:
+    from schedbench.runner.sweep import Outcome, Plan
+    from schedbench.workloads.trace import Trace
+
+Speedups = Annotated[
+    str,
+    typer.Option(
+        "--speedup",
+        metavar="F,...",
+        help="2 means twice as fast: every arrival at half its time.",
+        rich_help_panel=LOAD,
+    ),
+]
+Costs = Annotated[
+    str | None,
+    typer.Option(
+        "--cost",
+        metavar="KIND:TIME,...",
+        help="How long a pass takes: linear:8ms,0.03ms (base, and for each token) or pass:1ms.",
+        show_default="linear:8ms,0.03ms",
+        rich_help_panel=LOAD,
+    ),
+]
+Jobs = Annotated[
+    str | None,
+    typer.Option("--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Take up a sweep that was cut short: points that lie complete there are reused.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+
+def sweep(
+    *,
+    trace: TraceFile = None,
+    flags: FlagLists,
+    window: Window,
+    speedup: Speedups = "1",
+    cost: Costs = None,
+    load: Load,
+    reading: Reading,
+    storing: Storing,
+    resume: Resume = None,
+    printing: Printing,
+    jobs: Jobs = None,
+) -> None:
+    """Replay a trace at every point of a grid, on all cores, and compare the points.
+
+    Any flag takes a list (64,128,256), a range (64:256:+64, 2048:16384:x2) or on,off.
+
+    schedbench sweep conv.csv --max-num-seqs 32:256:x2 --num-gpu-blocks 2000,6000
+
+    Exit code 3 means that no point finished; 130 that it was interrupted, with what is there shown.
+    """
+    plan = _plan(flags, speedup, cost, load)
+    workers = None if jobs is None else max(1, parse_count(jobs, "--jobs"))
+    total = len(plan.points())
+    tell_if_sample(trace, "sweep")
+    loaded = Input(trace, reading, window).load()
+    folder = _folder(storing, resume, loaded, plan)
+    outcomes, was_interrupted = _run(loaded, plan, folder, workers)
+    _show(loaded, plan, outcomes, printing)
+    _tell(folder, outcomes, total - len(outcomes))
+    if was_interrupted:
+        raise KeyboardInterrupt
+    if not any(outcome.status == "complete" for outcome in outcomes):
+        raise StallError("no point of the sweep finished; the reasons stand above")
+
+
+def _axes(
+    flags: FlagLists, speedup: str, cost: str | None
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Options with several values, and the one value of the others."""
+    options = {**flags.given, "speedup": parse_speedups(speedup)}
+    if cost is not None:
+        options["cost"] = parse_costs(cost)
+    axes = {name: values for name, values in options.items() if len(values) > 1}
+    if not axes:
+        raise UsageError(
+            "a sweep needs a flag with several values, such as --max-num-seqs 64,128,256 or "
+            "--max-num-batched-tokens 2048:16384:x2"
+        )
+    return axes, {name: values[0] for name, values in options.items() if len(values) == 1}
+
+
+def _plan(flags: FlagLists, speedup: str, cost: str | None, load: Load) -> "Plan":
+    from schedbench.runner.run import DEFAULT_COST
+    from schedbench.runner.sweep import Plan
+
+    axes, fixed = _axes(flags, speedup, cost)
+    synchronous({"async_scheduling": True in axes.get("async_scheduling", [])})
+    speed, cost = fixed.pop("speedup", "1"), fixed.pop("cost", None)
+    settings = settle(fixed, flags.serve_args)
+    assumed = settings.assumed(*axes)
+    if cost is None and "cost" not in axes:
+        assumed["--cost"] = DEFAULT_COST
+    options = replay_options(load, speed, assumed, ["schedbench", *sys.argv[1:]])
+    return Plan(axes, settings.given, options, cost)
+
+
+def _folder(storing: Storing, resume: Path | None, trace: "Trace", plan: "Plan") -> Path | None:
+    from schedbench.runner.sweep_folder import new_sweep_folder, resumed_sweep_folder
+
+    if sum((storing.no_store, storing.out is not None, resume is not None)) > 1:
+        raise UsageError("--out, --resume and --no-store exclude each other: give one")
+    if storing.no_store:
+        return None
+    if resume is not None:
+        return resumed_sweep_folder(trace, resume)
+    about = {"axes": dict(plan.axes), "command_line": list(plan.options.command_line)}
+    return new_sweep_folder(trace, about, storing.out)
+
+
+def _run(
+    trace: "Trace", plan: "Plan", folder: Path | None, workers: int | None
+) -> tuple[list["Outcome"], bool]:
+    """The outcomes in the grid's order, and whether the user stopped it."""
+    from schedbench.cli.sweep_live import SweepProgress
+    from schedbench.runner.sweep import run_sweep
+
+    outcomes: list[Outcome] = []
+    interrupted = False
+    with SweepProgress(plan) as progress:
+        try:
+            with closing(run_sweep(trace, plan, out=folder, workers=workers)) as coming:
+                for outcome in coming:
+                    outcomes.append(outcome)
+                    progress.add(outcome)
+        except KeyboardInterrupt:
+            interrupted = True
+    return sorted(outcomes, key=lambda each: each.index), interrupted
+
+
+def _show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Printing) -> None:
+    from schedbench.cli.print_view import print_view
+    from schedbench.results.sweep_sheet import SweepPoint, sweep_view
+
+    points = [
+        SweepPoint(
+            {label_of(name): value for name, value in each.point.items()},
+            each.summary,
+            each.reason,
+        )
+        for each in outcomes
+    ]
+    if not points:
+        return
+    title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
+    print_view(sweep_view(points, title), printing.chosen)
+    if plan.options.assumed:
+        console.note(f"assumed: {'  '.join(plan.options.assumed)}")
+
+
+def label_of(name: str) -> str:
+    """An axis as the table heads it."""
+    return short_of(option_of(name)).removeprefix("--") if name in FLAGS else name
+
+
+def _tell(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:
+    if folder is None:
+        return
+    if missing:
+        console.plain(f"{missing} points are missing; the same command goes on with")
+        console.plain(f"  --resume {folder}")
+        return
+    console.plain(f"kept in {folder}")
+    fastest = _best(outcomes, lambda summary: -(summary["ttft_ns"]["p99"] or 0))
+    busiest = _best(outcomes, lambda summary: summary["output_tokens_per_s"] or 0)
+    if fastest is not None and busiest is not None and fastest != busiest:
+        console.plain(f"best TTFT p99 against most tokens: schedbench compare {fastest} {busiest}")
+
+
+def _best(outcomes: list["Outcome"], value: Callable[[dict[str, Any]], float]) -> Path | None:
+    known = [each for each in outcomes if each.summary is not None and each.path is not None]
+    return max(known, key=lambda each: value(each.summary or {})).path if known else None

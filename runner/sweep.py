@@ -1,0 +1,239 @@
+"""Many configurations of one trace, on all cores.
+
+    points -> refused at once, or -> a worker process -> its run folder -> outcome
+
+Every worker reads the trace once, from one file; a point travels as its few settings. Each point is
+stored when it ends, under a name that holds a digest of all that decides it, so that a sweep which
+was cut short can be taken up again:
+
+    runs/20260731T141503Z-conv-sweep/
+      sweep.json                                     trace, axes, command line
+      points/max_num_seqs=64-1f0c9a2e/               a run folder like any other
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+import shutil
+import tempfile
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from schedbench.errors import SchedbenchError, UsageError
+from schedbench.results.stored_run import StoredRun
+from schedbench.runner.clock import parse_cost
+from schedbench.runner.run import DEFAULT_COST, ReplayOptions, vars_of
+from schedbench.runner.sweep_worker import Job, load_shared, replay_job
+from schedbench.sched.config import SchedulerConfig
+from schedbench.workloads.store import write_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from schedbench.workloads.trace import Trace
+
+Status = Literal["complete", "stalled", "refused", "failed"]
+OWN_AXES = ("speedup", "cost")
+"""What a sweep can vary beside the scheduler's flags."""
+
+MOST_POINTS = 10_000
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid over `axes` (by flag, or `speedup` or `cost`) around fixed flags and options."""
+
+    axes: Mapping[str, Sequence[Any]]
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    options: ReplayOptions = field(default_factory=ReplayOptions)
+    cost: str | None = None
+
+    def points(self) -> list[dict[str, Any]]:
+        """Every combination, the last axis varying fastest. Raises UsageError for too many."""
+        count = 1
+        for values in self.axes.values():
+            count *= len(values)
+        if count > MOST_POINTS:
+            sizes = " x ".join(f"{len(values)} {name}" for name, values in self.axes.items())
+            raise UsageError(f"{sizes} are {count} replays; a sweep makes {MOST_POINTS} at most")
+        return [dict(zip(self.axes, each, strict=True)) for each in product(*self.axes.values())]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a point. Without a summary, `reason` says why."""
+
+    index: int
+    point: Mapping[str, Any]
+    status: Status
+    summary: dict[str, Any] | None = None
+    reason: str = ""
+    path: Path | None = None
+    warnings: Sequence[str] = ()
+    is_reused: bool = False
+
+
+def sweep(
+    trace: Trace,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    flags: Mapping[str, Any] | None = None,
+    options: ReplayOptions | None = None,
+    cost: str | None = None,
+    out: Path | None = None,
+    workers: int | None = None,
+) -> list[Outcome]:
+    """Replay a trace at every point of a grid, and return the outcomes in the grid's order.
+
+    Args:
+        trace: the requests, as `load_trace` gives them.
+        axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `speedup` and `cost`.
+        flags: flags that are the same at every point.
+        options: arrivals, SLO and so on, the same at every point.
+        cost: how long a pass takes, as `--cost` has it.
+        out: folder to keep the runs in; they are not kept if left out.
+        workers: processes; as many as there are cores if left out. More than one need a script
+            that may be imported (`if __name__ == "__main__":`), as ever with `multiprocessing`.
+    """
+    plan = Plan(axes, flags or {}, options or ReplayOptions(), cost)
+    return sorted(run_sweep(trace, plan, out=out, workers=workers), key=lambda each: each.index)
+
+
+def run_sweep(
+    trace: Trace, plan: Plan, *, out: Path | None = None, workers: int | None = None
+) -> Generator[Outcome]:
+    """Outcomes as they come. Closing the iterator stops the workers; what is stored stays.
+
+    A point whose run lies complete in `out` is not run again.
+    """
+    jobs: list[Job] = []
+    for index, point in enumerate(plan.points()):
+        job = _job(index, point, plan, trace, out)
+        if isinstance(job, Outcome):
+            yield job
+        elif (reused := _reuse(job)) is not None:
+            yield reused
+        else:
+            jobs.append(job)
+    yield from _run(trace, jobs, min(workers or _cores(), len(jobs)))
+
+
+def _job(
+    index: int, point: dict[str, Any], plan: Plan, trace: Trace, out: Path | None
+) -> Job | Outcome:
+    """A point made ready to run, or refused because of its flags."""
+    flags = {name: value for name, value in point.items() if name not in OWN_AXES}
+    try:
+        config = SchedulerConfig(**{**plan.flags, **flags})
+        parse_cost(point.get("cost", plan.cost) or DEFAULT_COST)
+    except SchedbenchError as error:
+        return Outcome(index, point, "refused", reason=str(error))
+    cost = point.get("cost", plan.cost)
+    options = {**vars(plan.options), "speedup": str(point.get("speedup", plan.options.speedup))}
+    job = Job(index, point, config, ReplayOptions(**options), cost)
+    if out is not None:
+        job = Job(index, point, config, job.options, cost, out / "points" / _name(job, trace))
+    return job
+
+
+def _name(job: Job, trace: Trace) -> str:
+    """What varies, and a digest of everything that decides the run."""
+    options = {name: value for name, value in vars(job.options).items() if name != "command_line"}
+    options["events"] = [vars_of(event) for event in job.options.events]
+    decided = [trace.digest, job.config.as_dict(), options, job.cost, version("schedbench")]
+    digest = hashlib.sha256(orjson.dumps(decided, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    told = ",".join(f"{name}={value}" for name, value in job.point.items())
+    return f"{re.sub(r'[^A-Za-z0-9=.,_+-]+', '_', told)[:_NAME_LENGTH]}-{digest[:8]}"
+
+
+def _reuse(job: Job) -> Outcome | None:
+    """The outcome of an earlier sweep; what that one left unfinished is cleared away."""
+    if job.folder is None or not job.folder.exists():
+        return None
+    try:
+        run = StoredRun.open(job.folder, allow_incomplete=True)
+    except SchedbenchError:
+        shutil.rmtree(job.folder)
+        return None
+    if reason := run.manifest.get("stalled"):
+        return Outcome(job.index, job.point, "stalled", None, reason, job.folder, is_reused=True)
+    if not run.is_complete:
+        shutil.rmtree(job.folder)
+        return None
+    return Outcome(job.index, job.point, "complete", run.summary, path=job.folder, is_reused=True)
+
+
+def _run(trace: Trace, jobs: list[Job], workers: int) -> Iterator[Outcome]:
+    if workers <= 1:
+        for job in jobs:
+            yield _outcome(job, replay_job(job, trace))
+        return
+    with _shared(trace) as (path, known_path), _pool(workers, path, known_path) as pool:
+        waiting = {pool.submit(replay_job, job): job for job in jobs}
+        for done in as_completed(waiting):
+            yield _outcome(waiting[done], _result(done))
+
+
+def _result(done: Future[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return done.result()
+    except BrokenExecutor:
+        reason = "a worker process was killed; is there memory for so many? Give --jobs 1"
+        return {"status": "failed", "reason": reason}
+
+
+def _outcome(job: Job, result: dict[str, Any]) -> Outcome:
+    is_kept = job.folder is not None and job.folder.exists()
+    outcome = Outcome(job.index, job.point, path=job.folder if is_kept else None, **result)
+    if outcome.status == "stalled" and outcome.path is not None:
+        stored = StoredRun.open(outcome.path, allow_incomplete=True)
+        return replace(outcome, reason=stored.manifest["stalled"])
+    return outcome
+
+
+@contextmanager
+def _shared(trace: Trace) -> Iterator[tuple[str, str | None]]:
+    """The trace as one file that every worker reads, however it came into memory here."""
+    with tempfile.TemporaryDirectory(prefix="schedbench-sweep-") as folder:
+        path = Path(folder) / "trace.parquet"
+        write_trace(trace, path)
+        yield str(path), trace.path
+
+
+@contextmanager
+def _pool(workers: int, path: str, known_path: str | None) -> Iterator[ProcessPoolExecutor]:
+    """Worker processes that are ended with the block, even in the middle of a replay."""
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=load_shared,
+        initargs=(path, known_path),
+    )
+    try:
+        yield pool
+    except BaseException:  # an interrupt, or an iterator that is closed early
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

@@ -1,0 +1,61 @@
+"""Where a sweep is kept: `sweep.json`, and a run folder for each point under `points/`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from schedbench.errors import OutputError, RunStoreError
+from schedbench.results.files import write_json, writing
+from schedbench.results.run_store import RUNS
+
+if TYPE_CHECKING:
+    from schedbench.workloads.trace import Trace
+
+SWEEP = "sweep.json"
+POINTS = "points"
+
+
+def new_sweep_folder(trace: Trace, about: dict[str, Any], out: Path | None = None) -> Path:
+    """Make `out`, or `runs/<UTC time>-<trace>-sweep`. Raises OutputError if it holds anything."""
+    path = out or _free_name(Path(trace.path or "trace").name.split(".")[0])
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise OutputError(
+                f"{path} is there already. Give a new folder with --out, or take that sweep up "
+                f"with --resume {path}"
+            )
+        (path / POINTS).mkdir(parents=True, exist_ok=True)
+    write_json(path / SWEEP, {"trace": {"path": trace.path, "digest": trace.digest}, **about})
+    return path
+
+
+def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
+    """The folder of an earlier sweep. Raises RunStoreError if it is none, or of another trace."""
+    try:
+        about = orjson.loads((path / SWEEP).read_bytes())
+        known = about["trace"]["digest"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise RunStoreError(
+            f"{path} is no sweep: it has no readable {SWEEP}. Name a folder that "
+            "`schedbench sweep` made"
+        ) from error
+    if known != trace.digest:
+        raise RunStoreError(
+            f"{path} holds a sweep of another trace ({about['trace']['path']}, {known}); this one "
+            f"is {trace.digest}. Name the same trace, window and reading options, or leave "
+            "--resume out"
+        )
+    return path
+
+
+def _free_name(trace_name: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._]+', '_', trace_name)[:60] or 'trace'}-sweep"
+    paths = (RUNS / (name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(path for path in paths if not path.exists())
