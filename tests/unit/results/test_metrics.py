@@ -133,3 +133,18 @@ def test_real_time_that_a_runner_does_not_measure_has_no_percentiles(
     assert timings["scheduler_ns"]["p50"] == 1000
     assert timings["device_ns"] == {"n": 0} | dict.fromkeys(("mean", "p50", "p90", "p99", "max"))
     assert timings["graph_passes"] == {}
+
+
+def test_a_summary_does_not_depend_on_how_tables_are_cut(made_up: Callable[..., Any]) -> None:
+    run = made_up(7)
+    whole, cut = run.in_memory(), MemoryRun(("pass_in_flight", "seats_full"))
+    for log, source in (
+        (cut.passes, whole.passes),
+        (cut.requests, whole.requests),
+        (cut.itl, whole.itl),
+    ):
+        for row in source.table().to_pylist():
+            log.append(tuple(row.values()))
+            log.table()  # ends a chunk, and with it the dictionaries of its labels
+    assert cut.passes.table().column("pass").num_chunks == 40
+    assert summary_of(cut, slo=SLO) == summary_of(whole, slo=SLO)
