@@ -1,4 +1,4 @@
-"""What logging costs: microseconds a pass, and as a multiple of collecting the same tuples in a list.
+"""What logging costs: microseconds a pass, and as a multiple of keeping the tuples in a list.
 
 python bench/pass_log.py [PASSES]
 """
