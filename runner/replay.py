@@ -102,6 +102,7 @@ class Replay:
         self.recorder.unfinished(self.scheduler.requests.values())
 
     def _take_what_is_due(self) -> None:
+        self.scheduler.now_ns = self.now_ns
         self._take_arrivals()
         self.world.set_time(self.now_ns)
         while self._events and self._events[0].at_ns <= self.now_ns:
@@ -145,6 +146,7 @@ class Replay:
     def _schedule(self) -> InFlight:
         scheduler = self.scheduler
         self.recorder.schedule_starts(self.now_ns)
+        scheduler.now_ns = self.now_ns
         began = time.perf_counter_ns()
         output = scheduler.schedule()
         spent = time.perf_counter_ns() - began

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schedbench.sched import encoder_cache, kv_connector, lora, spec_decode, token_demand
 from schedbench.sched.blocked import what_it_awaits
 from schedbench.sched.kv_cache.manager import SlotDemand
+from schedbench.sched.policy import Short, State, policy_tokens
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import Kind, Verdict
 
@@ -38,6 +39,8 @@ class Offer:
 def admit_waiting(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
     """Admit from the queues; says why it ended."""
     queues = scheduler.queues
+    if "waiting_key" in scheduler.hooks:
+        queues.begin_pass()
     while (stop := limit_reached(scheduler, this_pass)) is None:
         request = queues.head()
         verdict = consider(scheduler, this_pass, request)
@@ -71,11 +74,16 @@ def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) ->
         return offer
     verdict = size_offer(scheduler, this_pass, request, offer)
     if verdict is not None:
+        if verdict.kind is Kind.ASIDE:
+            scheduler.queues.set_head_aside()
         return verdict
-    demand = slot_demand(scheduler, offer)
+    demand = slot_demand(scheduler, this_pass, request, offer)
     if shortage := scheduler.kv_cache.shortage(request, demand):
         if request.encoder_inputs:
             scheduler.encoder_cache.free(request)
+        if policy_passes_over(scheduler, this_pass, request):
+            scheduler.queues.set_head_aside()
+            return Verdict.BLOCKS_SHORT_SET_ASIDE
         return shortage
     scheduler.kv_cache.admit(request, demand)
     if scheduler.transfers is not None:
@@ -93,11 +101,17 @@ def make_offer(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
         return awaited
     if lora.slots_full(request, this_pass, scheduler.config):
         return Verdict.LORA_SLOTS_FULL
+    if "may_admit" in scheduler.hooks and not scheduler.policy.may_admit(
+        request, State(scheduler, this_pass)
+    ):
+        return Verdict.POLICY_DECLINED
     if request.num_computed_tokens:  # loaded from elsewhere, or a session going on
         return Offer([], 0, request.num_computed_tokens)
     hit = scheduler.kv_cache.get_computed_blocks(request)
     num_hit_tokens = len(hit) * scheduler.config.block_size
     this_pass.lookups[request.request_id] = num_hit_tokens
+    if scheduler.return_path is not None:
+        scheduler.return_path.looked_up(request, num_hit_tokens)
     if scheduler.transfers is None:
         return Offer(hit, 0, num_hit_tokens)
     connector = scheduler.transfers.connector
@@ -125,6 +139,10 @@ def size_offer(
     granted = token_demand.of_waiting(wanted, this_pass.token_budget, config)
     if isinstance(granted, Verdict):
         return granted
+    if "chunk_tokens" in scheduler.hooks:
+        granted = policy_tokens(scheduler, this_pass, request, granted)
+        if granted == 0:
+            return Verdict.POLICY_DECLINED
     offer.num_new_tokens = granted
     if not request.encoder_inputs:
         return None
@@ -139,7 +157,9 @@ def size_offer(
     return None if offer.num_new_tokens else Verdict.ENCODER_FULL
 
 
-def slot_demand(scheduler: Scheduler, offer: Offer) -> SlotDemand:
+def slot_demand(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer
+) -> SlotDemand:
     """Blocks the offer takes, and those it has to leave free."""
     transfers = scheduler.transfers
     reserved = 0
@@ -150,15 +170,25 @@ def slot_demand(scheduler: Scheduler, offer: Offer) -> SlotDemand:
         offer.hit,
         offer.num_external_tokens,
         lookahead_tokens=0 if offer.loads_async else scheduler.config.lookahead_tokens,
-        headroom_blocks=headroom_blocks(scheduler),
+        headroom_blocks=headroom_blocks(scheduler, this_pass, request),
         reserved_blocks=reserved,
         caches=not offer.loads_async,
     )
 
 
-def headroom_blocks(scheduler: Scheduler) -> int:
+def headroom_blocks(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int:
     """The watermark; it does not apply while nothing is running."""
+    if "headroom_blocks" in scheduler.hooks:
+        return scheduler.policy.headroom_blocks(request, State(scheduler, this_pass))
     return scheduler.config.watermark_blocks if scheduler.running else 0
+
+
+def policy_passes_over(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> bool:
+    """Whether a policy of one's own lets others overtake a request that lacks blocks."""
+    if "on_blocks_short" not in scheduler.hooks:
+        return False
+    state = State(scheduler, this_pass)
+    return scheduler.policy.on_blocks_short(request, state, is_running=False) is Short.SKIP
 
 
 def begin_load(scheduler: Scheduler, request: Request, offer: Offer) -> Verdict:

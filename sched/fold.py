@@ -48,6 +48,8 @@ def fold(
         kv_connector.transfers_ended(
             scheduler, scheduler.transfers, model_output.kv_connector_output
         )
+    if scheduler.return_path is not None:
+        outputs.by_client = scheduler.return_path.fan_out(scheduler, outputs)
     return outputs
 
 
@@ -77,6 +79,8 @@ def fold_request(
     """Fold one request's tokens in; a prefill chunk has none, and stays silent."""
     if num_drafts and num_sampled and not request.num_outputs_to_discard:
         spec_decode.take_back_rejected(request, num_drafts, num_sampled)
+        if scheduler.return_path is not None:
+            scheduler.return_path.verified(num_drafts, num_sampled - 1)
     if request.encoder_inputs:
         scheduler.encoder_cache.free_computed(request, scheduler.config.encoder_shift)
     if not num_sampled:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from schedbench.sched.kv_connector import KVConnectorOutput
     from schedbench.sched.request import Request
+    from schedbench.sched.return_path import ClientOutputs
     from schedbench.sched.verdicts import Limit, Verdict
 
 
@@ -84,3 +85,4 @@ class EngineCoreOutputs:
     stopped_running: list[Request] = field(default_factory=list)
     stopped_waiting: list[Request] = field(default_factory=list)  # stopped while evicted
     verdicts: list[tuple[Request | str, Verdict]] = field(default_factory=list)
+    by_client: dict[int, ClientOutputs] | None = None  # where somebody listens

@@ -9,13 +9,15 @@ from __future__ import annotations
 import copy
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from schedbench.sched.request import Request
 
+WaitingKey = Callable[["Request"], Any]
 SchedulingPolicy = Literal["fcfs", "priority"]
 
 
@@ -83,6 +85,60 @@ class PriorityRequestQueue:
             yield heapq.heappop(heap)
 
 
+class KeyedRequestQueue:
+    """Ordered by a key that may change from pass to pass; ties fall to (arrival, id).
+
+    The order is taken anew when a head is asked for after something was put in or after `refresh`.
+    """
+
+    def __init__(self, key: WaitingKey) -> None:
+        self._key = key
+        self._requests: list[Request] = []  # last one first, so that the head is popped cheaply
+        self._is_sorted = False
+
+    def refresh(self) -> None:
+        self._is_sorted = False
+
+    def add_request(self, request: Request) -> None:
+        self._requests.append(request)
+        self._is_sorted = False
+
+    prepend_request = add_request
+
+    def prepend_requests(self, requests: Iterable[Request]) -> None:
+        self._requests.extend(requests)
+        self._is_sorted = False
+
+    def peek_request(self) -> Request:
+        self._sort()
+        return self._requests[-1]
+
+    def pop_request(self) -> Request:
+        self._sort()
+        return self._requests.pop()
+
+    def remove_requests(self, requests: set[Request]) -> None:
+        self._requests = [request for request in self._requests if request not in requests]
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        self._sort()
+        return reversed(self._requests.copy())
+
+    def _sort(self) -> None:
+        if not self._is_sorted:
+            self._requests.sort(key=lambda request: keyed(request, self._key), reverse=True)
+            self._is_sorted = True
+
+
+def keyed(request: Request, key: WaitingKey | None) -> tuple[Any, int, str]:
+    """A request's place under an order of one's own."""
+    assert key is not None
+    return (key(request), request.arrival_time, request.request_id)
+
+
 class CopiedQueue:
     """A queue to be taken from in a dry run: requests are copied as they come to the head.
 
@@ -124,6 +180,8 @@ class CopiedQueue:
         raise NotImplementedError
 
 
-def create_request_queue(policy: SchedulingPolicy) -> RequestQueue:
-    """Return an empty queue of the kind the scheduling policy asks for."""
+def create_request_queue(policy: SchedulingPolicy, key: WaitingKey | None = None) -> RequestQueue:
+    """Return an empty queue of the kind the scheduling policy, or a key of one's own, asks for."""
+    if key is not None:
+        return KeyedRequestQueue(key)
     return PriorityRequestQueue() if policy == "priority" else FCFSRequestQueue()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched import async_mode, encoder_cache, spec_decode, token_demand
+from schedbench.sched.policy import Short, State, policy_tokens
 from schedbench.sched.preemption import evict_one
-from schedbench.sched.verdicts import Verdict
+from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.request import Request
@@ -20,24 +21,35 @@ def schedule_running(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
     A request that can have none is stepped over. One that finds the pool short evicts others
     until it fits or is evicted itself, which ends the loop.
     """
-    running, kv_cache = scheduler.running, scheduler.kv_cache
+    running = scheduler.running
     index = 0
     while index < len(running):
         if this_pass.token_budget == 0:
             this_pass.cut_by_budget = True
             return Verdict.BUDGET_SPENT
         request = running[index]
-        num_new_tokens = tokens_for(scheduler, this_pass, request)
-        if isinstance(num_new_tokens, Verdict):
-            index += 1
-            continue
-        while (new_blocks := kv_cache.allocate_slots(request, num_new_tokens)) is None:
-            victim, index = evict_one(scheduler, this_pass, index)
-            if victim is request:
-                return Verdict.PREEMPTED_SELF
-        grant(scheduler, this_pass, request, num_new_tokens, new_blocks)
-        index += 1
+        verdict, index = schedule_one(scheduler, this_pass, request, index)
+        if verdict.kind is Kind.STOP:
+            return verdict
     return Verdict.LIST_DONE
+
+
+def schedule_one(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, index: int
+) -> tuple[Verdict, int]:
+    """Grant, step over or evict one request; what came of it, and the index of the next."""
+    num_new_tokens = tokens_for(scheduler, this_pass, request)
+    if isinstance(num_new_tokens, Verdict):
+        return num_new_tokens, index + 1
+    allocate_slots = scheduler.kv_cache.allocate_slots
+    while (new_blocks := allocate_slots(request, num_new_tokens)) is None:
+        if verdict := policy_on_blocks_short(scheduler, this_pass, request):
+            return verdict, index + 1
+        victim, index = evict_one(scheduler, this_pass, request, index)
+        if victim is request:
+            return Verdict.PREEMPTED_SELF, index
+    grant(scheduler, this_pass, request, num_new_tokens, new_blocks)
+    return Verdict.CONTINUED, index + 1
 
 
 def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int | Verdict:
@@ -58,6 +70,10 @@ def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
         num_new_tokens = this_pass.encoder_grant.num_new_tokens
         if num_new_tokens == 0:
             return Verdict.ENCODER_UNFIT
+    if "chunk_tokens" in scheduler.hooks and num_new_tokens:
+        num_new_tokens = policy_tokens(scheduler, this_pass, request, num_new_tokens)
+        if num_new_tokens == 0:
+            return Verdict.POLICY_HELD
     return num_new_tokens or Verdict.NOTHING_TO_DO
 
 
@@ -75,3 +91,18 @@ def grant(
     this_pass.grant_running(request, num_new_tokens, num_drafts, new_blocks)
     if request.encoder_inputs:
         this_pass.grant_encoder_inputs(request, scheduler.encoder_cache)
+
+
+def policy_on_blocks_short(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request
+) -> Verdict | None:
+    """What a policy of one's own wants instead of an eviction; None: evict, as vLLM does."""
+    if "on_blocks_short" not in scheduler.hooks:
+        return None
+    state = State(scheduler, this_pass)
+    match scheduler.policy.on_blocks_short(request, state, is_running=True):
+        case Short.SKIP:
+            return Verdict.BLOCKS_SHORT_PASSED_OVER
+        case Short.STOP:
+            return Verdict.BLOCKS_SHORT_STOPPED
+    return None

@@ -19,6 +19,7 @@ from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
+from schedbench.sched.policy import Policy, State, overridden
 from schedbench.sched.preemption import preempt
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.running_loop import schedule_running
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from schedbench.sched.kv_connector import KVConnector, TransferState
     from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput, SchedulerOutput
     from schedbench.sched.request import Request
+    from schedbench.sched.request_queue import WaitingKey
+    from schedbench.sched.return_path import ReturnPath
 
 
 class PauseState(Enum):
@@ -54,16 +57,26 @@ class CacheReset(NamedTuple):
 class Scheduler:
     """vLLM 0.26.0's V1 scheduler, decision for decision."""
 
-    def __init__(self, config: SchedulerConfig, connector: KVConnector | None = None) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        connector: KVConnector | None = None,
+        policy: Policy | None = None,
+        return_path: ReturnPath | None = None,
+    ) -> None:
         if config.is_encoder_decoder:
             raise UnsupportedError(
                 "encoder-decoder models are not modelled: their cross-attention blocks have "
                 "rules of their own; leave out --is-encoder-decoder"
             )
         self.config = config
+        self.policy = policy or Policy()
+        self.hooks = overridden(self.policy)  # the decisions that are not vLLM's
+        self.return_path = return_path
+        self.now_ns = 0  # set by whoever keeps the clock; read by policies and for events
         self.requests: dict[str, Request] = {}
         self.running: list[Request] = []
-        self.queues = WaitingQueues(config.policy)
+        self.queues = WaitingQueues(config.policy, self._waiting_key())
         self.kv_cache = KVCacheManager(config)
         self.encoder_cache = EncoderCache(config.encoder_cache_embeds)
         self.transfers: TransferState | None = None
@@ -93,6 +106,8 @@ class Scheduler:
             streaming.start_session(self, request)
         self.queues.add(request)
         self.requests[request.request_id] = request
+        if self.return_path is not None:
+            self.return_path.event(request, "QUEUED", self.now_ns)
 
     def schedule(self, *, throttle_prefills: bool = False) -> SchedulerOutput:
         """First half of a pass: decide who computes how many tokens.
@@ -156,6 +171,8 @@ class Scheduler:
         if request.encoder_inputs:
             self.encoder_cache.free(request)
         self.finished_req_ids.add(request.request_id)
+        if self.return_path is not None:
+            self.return_path.request_finished(request)
         if not keep_blocks:
             self.free_blocks_and_forget(request)
 
@@ -188,13 +205,23 @@ class Scheduler:
         )
         paused = self.pause_state is PauseState.PAUSED_ALL
         this_pass = SchedulePass(
-            0 if paused else self.config.token_budget,
+            0 if paused else self._token_budget(),
             self.config.encoder_budget,
             defer_prefills=defer_prefills,
         )
         if paused:
             this_pass.running_stop = Verdict.PAUSED_ALL
         return this_pass
+
+    def _token_budget(self) -> int:
+        if "pass_budget" in self.hooks:
+            return self.policy.pass_budget(State(self))
+        return self.config.token_budget
+
+    def _waiting_key(self) -> WaitingKey | None:
+        if "waiting_key" not in self.hooks:
+            return None
+        return lambda request: self.policy.waiting_key(request, State(self))
 
     def _admit(self, this_pass: SchedulePass) -> Verdict:
         """Run the admission loop unless a pause or a preemption of this pass closes it."""
@@ -218,7 +245,10 @@ class Scheduler:
         self._advance(this_pass)
         finished, self.finished_req_ids = self.finished_req_ids, set()
         freed = self.encoder_cache.take_freed()
-        return this_pass.close(finished, freed, cancelled, fit)
+        output = this_pass.close(finished, freed, cancelled, fit)
+        if self.return_path is not None:
+            self.return_path.scheduled(output, self.now_ns)
+        return output
 
     def _advance(self, this_pass: SchedulePass) -> None:
         """Count the scheduled tokens as computed, so that the next pass can be scheduled."""

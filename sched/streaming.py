@@ -68,6 +68,8 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
     if session.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
         scheduler.num_waiting_for_streaming_input -= 1
     session.status = RequestStatus.WAITING
+    if scheduler.return_path is not None:
+        scheduler.return_path.event(session, "QUEUED", scheduler.now_ns)
 
 
 def segment_is_done(scheduler: Scheduler, session: Request) -> bool:

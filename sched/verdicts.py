@@ -50,6 +50,9 @@ class Verdict(Enum):
     PAUSED_ALL = ("paused_all", Kind.STOP)
     PREFILL_DEFERRED = ("prefill_deferred", Kind.SKIP)
     ENCODER_UNFIT = ("encoder_unfit", Kind.SKIP)
+    POLICY_HELD = ("policy_held", Kind.SKIP)
+    BLOCKS_SHORT_PASSED_OVER = ("blocks_short_passed_over", Kind.SKIP)
+    BLOCKS_SHORT_STOPPED = ("blocks_short_stopped", Kind.STOP)
     OUTPUT_CAP_IN_FLIGHT = ("output_cap_in_flight", Kind.SKIP)
 
     # The admission loop.
@@ -58,6 +61,8 @@ class Verdict(Enum):
     CLOSED_BY_PREEMPTION = ("closed_by_preemption", Kind.STOP)
     SEATS_FULL = ("seats_full", Kind.STOP)
     LORA_SLOTS_FULL = ("lora_slots_full", Kind.ASIDE)
+    POLICY_DECLINED = ("policy_declined", Kind.ASIDE)
+    BLOCKS_SHORT_SET_ASIDE = ("blocks_short_set_aside", Kind.ASIDE)
     AWAITING_GRAMMAR = ("awaiting_grammar", Kind.ASIDE)
     AWAITING_REMOTE_KV = ("awaiting_remote_kv", Kind.ASIDE)
     AWAITING_INPUT = ("awaiting_input", Kind.ASIDE)
@@ -95,6 +100,7 @@ LIMIT_OF: dict[Verdict, Limit] = {
     Verdict.PROMPT_OVER_BUDGET: Limit.BUDGET,
     Verdict.SEATS_FULL: Limit.SEATS,
     Verdict.PREEMPTED_SELF: Limit.KV_BLOCKS,
+    Verdict.BLOCKS_SHORT_STOPPED: Limit.KV_BLOCKS,
     Verdict.CLOSED_BY_PREEMPTION: Limit.KV_BLOCKS,
     Verdict.KV_BLOCKS_SHORT: Limit.KV_BLOCKS,
     Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE: Limit.KV_BLOCKS,

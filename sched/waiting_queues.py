@@ -12,22 +12,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.sched.request_queue import CopiedQueue, create_request_queue
+from schedbench.sched.request_queue import (
+    CopiedQueue,
+    KeyedRequestQueue,
+    create_request_queue,
+    keyed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from schedbench.sched.request import Request
-    from schedbench.sched.request_queue import RequestQueue, SchedulingPolicy
+    from schedbench.sched.request_queue import RequestQueue, SchedulingPolicy, WaitingKey
 
 
 class WaitingQueues:
     """vLLM 0.26.0's two waiting collections and the pass's own third."""
 
-    def __init__(self, policy: SchedulingPolicy) -> None:
+    def __init__(self, policy: SchedulingPolicy, key: WaitingKey | None = None) -> None:
         self._policy = policy
-        self.waiting = create_request_queue(policy)
-        self.skipped_waiting = create_request_queue(policy)
+        self._key = key  # an order of one's own, instead of the policy's
+        self.waiting = create_request_queue(policy, key)
+        self.skipped_waiting = create_request_queue(policy, key)
         self._aside = create_request_queue(policy)
         self._turn: RequestQueue = self.waiting
 
@@ -37,6 +43,12 @@ class WaitingQueues:
 
     def add_evicted(self, request: Request) -> None:
         self.waiting.prepend_request(request)
+
+    def begin_pass(self) -> None:
+        """Take an order of one's own anew, for its keys may change with time."""
+        for queue in (self.waiting, self.skipped_waiting):
+            if isinstance(queue, KeyedRequestQueue):
+                queue.refresh()
 
     def head(self) -> Request:
         """Whose turn it is; there must be somebody."""
@@ -70,7 +82,8 @@ class WaitingQueues:
 
     def what_if(self, passed_over: set[Request]) -> WaitingQueues:
         """Return queues of the same requests, each copied when it comes to the head."""
-        other = WaitingQueues(self._policy)
+        self.begin_pass()
+        other = WaitingQueues(self._policy, self._key)
         other.waiting = CopiedQueue(self.waiting, passed_over)
         other.skipped_waiting = CopiedQueue(self.skipped_waiting, passed_over)
         return other
@@ -85,6 +98,9 @@ class WaitingQueues:
     def _choose(self) -> RequestQueue:
         if not (self.waiting and self.skipped_waiting):
             return self.waiting or self.skipped_waiting
+        if self._key is not None:
+            heads = (self.skipped_waiting, self.waiting)
+            return min(heads, key=lambda queue: keyed(queue.peek_request(), self._key))
         if self._policy == "fcfs":
             return self.skipped_waiting
         older = self.waiting.peek_request() < self.skipped_waiting.peek_request()

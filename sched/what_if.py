@@ -28,6 +28,9 @@ def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     other.running = scheduler.running.copy()
     other.queues = scheduler.queues.what_if(victims)
     other.grammar_errors = set()
+    other.return_path = None
+    if scheduler.hooks:
+        other.policy = copy.deepcopy(scheduler.policy)
     if scheduler.transfers is not None:
         other.transfers = scheduler.transfers.what_if()
     trial = SchedulePass(
