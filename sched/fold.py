@@ -88,6 +88,13 @@ def fold_request(
     if async_mode.is_stale(request):
         outputs.verdicts.append((request, Verdict.OUTPUT_DISCARDED))
         return
+    fold_tokens(scheduler, request, num_sampled, outputs)
+
+
+def fold_tokens(
+    scheduler: Scheduler, request: Request, num_sampled: int, outputs: EngineCoreOutputs
+) -> None:
+    """Append a request's tokens, advance its grammar, and see whether it stops."""
     was_running = request.status is RequestStatus.RUNNING
     taken, status = append_tokens(request, num_sampled, scheduler.config.max_model_len)
     outputs.emitted.append(request)
