@@ -13,7 +13,7 @@ A group that is made in another way says so with the class methods `options` and
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
 
 Command = Callable[..., None]
@@ -50,7 +50,8 @@ def options_of(group: Any) -> Iterator[inspect.Parameter]:  # noqa: ANN401 - any
         return
     hints = get_type_hints(group, include_extras=True)
     for each in fields(group):
-        yield option(each.name, hints[each.name], each.default)
+        default = inspect.Parameter.empty if each.default is MISSING else each.default
+        yield option(each.name, hints[each.name], default)
 
 
 def option(name: str, annotation: object, default: object) -> inspect.Parameter:

@@ -6,9 +6,8 @@ from typing import Any
 
 from schedbench.cli import console
 from schedbench.cli.serve_args import ServeArgs, parse_serve_args
-from schedbench.cli.values import FLAGS, parse_value, show_value
-from schedbench.errors import UnsupportedError
-from schedbench.sched.config import SchedulerConfig, option_of
+from schedbench.cli.values import FLAGS, parse_value, show_value, shown_option
+from schedbench.sched.config import SchedulerConfig
 
 ABOUT_THE_SERVER = (
     "num_gpu_blocks",
@@ -34,8 +33,7 @@ class Settings:
     def assumed(self, *apart: str) -> dict[str, str]:
         """Flags about the server that nobody gave, with the value they got; some left out."""
         names = [name for name in ABOUT_THE_SERVER if name not in {*self.given, *apart}]
-        found = {option_of(name): show_value(FLAGS[name].default) for name in names}
-        return {short_of(option): value for option, value in found.items()}
+        return {shown_option(name): show_value(FLAGS[name].default) for name in names}
 
 
 def settle(given: Mapping[str, Any], serve_args: str | None) -> Settings:
@@ -45,25 +43,9 @@ def settle(given: Mapping[str, Any], serve_args: str | None) -> Settings:
     for name in given.keys() & from_server.keys():
         if given[name] != from_server[name]:
             console.note(
-                f"{option_of(name)} is {show_value(given[name])} as given, "
+                f"{shown_option(name)} is {show_value(given[name])} as given, "
                 f"not {show_value(from_server[name])} as in --serve-args"
             )
     for about, names in served.without_effect.items():
         console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
-    return Settings(synchronous({**from_server, **given}), served.without_effect)
-
-
-def synchronous(given: dict[str, Any]) -> dict[str, Any]:
-    """The one place that knows that a replay cannot schedule asynchronously yet."""
-    if given.get("async_scheduling"):
-        raise UnsupportedError(
-            "--async-scheduling: scheduling a pass while the one before is in flight is not "
-            "modelled yet, and its decisions differ. Replay with --no-async-scheduling, and "
-            "compare with a server that was started with it"
-        )
-    return {**given, "async_scheduling": False} if "async_scheduling" in FLAGS else given
-
-
-def short_of(option: str) -> str:
-    """The spelling that people use, where there are two."""
-    return "--num-gpu-blocks" if option == "--num-gpu-blocks-override" else option
+    return Settings({**from_server, **given}, served.without_effect)

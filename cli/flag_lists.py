@@ -8,10 +8,10 @@ from typing import Annotated, Any, Self
 import typer
 
 from schedbench.cli.command import option
-from schedbench.cli.flags import PANEL, SHORT_FORMS, ServeArgsOption, metavar_of
+from schedbench.cli.flags import PANEL, ServeArgsOption, metavar_of
 from schedbench.cli.help import Command
 from schedbench.cli.ranges import parse_flag_values
-from schedbench.cli.values import FLAGS, SWITCH_WORDS, is_switch, show_value
+from schedbench.cli.values import FLAGS, SWITCH_WORDS, is_switch, show_value, spellings
 from schedbench.sched.config import option_of
 
 
@@ -70,9 +70,8 @@ def _is_switch_list(word: str) -> bool:
 
 def _list_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
     known = FLAGS[name]
-    main = option_of(name)
     declared = typer.Option(
-        *([SHORT_FORMS[name], main] if name in SHORT_FORMS else [main]),
+        *spellings(name),
         help=known.metadata["help"],
         show_default=False if known.default is None else show_value(known.default),
         metavar="on,off" if is_switch(name) else f"{metavar_of(name)},...",

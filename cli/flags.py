@@ -8,11 +8,17 @@ from typing import Annotated, Any, Self
 import typer
 
 from schedbench.cli.command import option
-from schedbench.cli.values import FLAGS, choices_of, is_switch, kind_of, parse_value, show_value
-from schedbench.sched.config import option_of
+from schedbench.cli.values import (
+    FLAGS,
+    choices_of,
+    is_switch,
+    kind_of,
+    parse_value,
+    show_value,
+    spellings,
+)
 
 PANEL = "Scheduler flags, as vllm serve spells them"
-SHORT_FORMS = {"num_gpu_blocks": "--num-gpu-blocks"}
 _METAVARS = {int: "N", float: "SHARE"}
 
 ServeArgsOption = Annotated[
@@ -53,19 +59,14 @@ class Flags:
         return cls(given, serve_args)
 
 
-def spellings(name: str) -> list[str]:
-    """All options of a flag; a switch has its `--no-` form in the same declaration."""
-    main = option_of(name)
-    if is_switch(name):
-        return [f"{main}/--no-{main.removeprefix('--')}"]
-    return [SHORT_FORMS[name], main] if name in SHORT_FORMS else [main]
-
-
 def _flag_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
     known = FLAGS[name]
     switch = is_switch(name)
+    options = spellings(name)
+    if switch:  # both forms in one declaration
+        options = [f"{each}/--no-{each.removeprefix('--')}" for each in options]
     declared = typer.Option(
-        *spellings(name),
+        *options,
         help=known.metadata["help"],
         show_default=False if known.default is None else show_value(known.default),
         metavar=None if switch else metavar_of(name),

@@ -97,9 +97,9 @@ def _names(param: Any, is_argument: bool) -> str:  # noqa: ANN401
         return str(param.metavar or param.name.upper())
     if param.secondary_opts:
         return f"--[no-]{param.opts[0].removeprefix('--')}"
-    if param.is_flag:
-        return ", ".join(sorted(param.opts, key=len))
-    return f"{param.opts[0]} {_metavar(param)}"
+    short = [each for each in param.opts if not each.startswith("--")]
+    names = ", ".join([*short, *[each for each in param.opts if each not in short][:1]])
+    return names if param.is_flag else f"{names} {_metavar(param)}"
 
 
 def _metavar(param: Any) -> str:  # noqa: ANN401

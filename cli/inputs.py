@@ -32,11 +32,18 @@ class Input:
         path = str(sample_path()) if self.path is None else self.path
         fmt = self.reading.input_format
         trace = load_trace(path, fmt=fmt, options=import_options(self.reading))
+        for note in notes_of(trace):
+            console.note(note)
         return cut(trace, self.window)
 
     @property
     def name(self) -> str:
         return "the shipped sample" if self.path is None else self.path
+
+
+def notes_of(trace: "Trace") -> list[str]:
+    """What to tell of a file that was imported just now; nothing of one in the own schema."""
+    return [] if trace.stored_digest is not None else list(trace.provenance.get("notes", []))
 
 
 def tell_if_sample(given: str | None, command: str) -> None:

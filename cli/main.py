@@ -14,10 +14,13 @@ import typer
 
 from schedbench.cli import console, usage
 from schedbench.cli.command import of_groups
+from schedbench.cli.compare import compare
+from schedbench.cli.config import config
 from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
 from schedbench.cli.replay import replay
 from schedbench.cli.sweep import sweep
+from schedbench.cli.trace import trace
 from schedbench.errors import InvariantError, SchedbenchError
 
 DEBUG = "--debug"
@@ -37,6 +40,9 @@ app = typer.Typer(
 )
 app.command(cls=Command)(of_groups(replay))
 app.command(cls=SweepCommand)(of_groups(sweep))
+app.command(cls=Command)(of_groups(compare))
+app.command(cls=Command)(of_groups(config))
+app.add_typer(trace, name="trace")
 
 
 @app.callback(invoke_without_command=True)

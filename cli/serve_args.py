@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from schedbench.cli.serve_flags import ServeFlag, serve_flags
-from schedbench.cli.values import FLAGS, is_switch
+from schedbench.cli.serve_json import JSON_FLAGS, Given, spelled_out
+from schedbench.cli.values import FLAGS, is_switch, spellings
 from schedbench.errors import UnsupportedError, UsageError
 from schedbench.sched.config import option_of
 
@@ -16,14 +17,12 @@ _STARTS = (["vllm", "serve"], ["python", "-m", "vllm.entrypoints.openai.api_serv
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _LEVEL = re.compile(r"-O(\d)")
 ON, OFF = "on", "off"
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """One flag as it stands on the line; a switch has the value `on` or `off`."""
-
-    name: str
-    values: tuple[str, ...]
+SHORT_FORMS = {
+    "-pp": "--pipeline-parallel-size",
+    "-sc": "--speculative-config",
+    "--spec-tokens": "--num-speculative-tokens",
+}
+"""vLLM's own, of flags that are read here."""
 
 
 @dataclass
@@ -73,7 +72,7 @@ def _words(text: str) -> list[str]:
     for start in _STARTS:
         if [word.rpartition("/")[2] for word in words[: len(start)]] == start:
             return words[len(start) :]
-    if words and not words[0].startswith("-") and any(w.startswith("-") for w in words[1:]):
+    if words and not words[0].startswith("-"):
         raise UsageError(
             f"{OPTION} begins with {words[0]!r}: give a command line that begins with "
             "`vllm serve`, or only its flags"
@@ -98,7 +97,10 @@ def _flags(words: list[str]) -> Iterator[Given]:
             at += 1
         if len(values) < least:
             raise UsageError(f"{OPTION}: {name} stands without its value")
-        yield Given(name, tuple(values))
+        if name in JSON_FLAGS:
+            yield from spelled_out(name, values[0])
+        else:
+            yield Given(name, tuple(values))
 
 
 def _name(word: str) -> tuple[str, bool, str]:
@@ -107,7 +109,8 @@ def _name(word: str) -> tuple[str, bool, str]:
         return "-O", True, level[1]
     name, equals, value = word.partition("=")
     name = name.partition(".")[0] if name.startswith("--") or "." in name else name
-    return name.replace("_", "-"), bool(equals), value
+    name = name.replace("_", "-")
+    return SHORT_FORMS.get(name, name), bool(equals), value
 
 
 def _is_number(word: str) -> bool:
@@ -155,7 +158,7 @@ def _pass_over(given: Given, flag: ServeFlag, found: ServeArgs) -> None:
 
 
 def _field_of(option: str) -> str:
-    options = {option_of(name): name for name in FLAGS}
+    options = {spelling: name for name in FLAGS for spelling in spellings(name)}
     if option in options:
         return options[option]
     close = get_close_matches(option, [*options, *serve_flags()], n=1)

@@ -70,7 +70,7 @@ NO_EFFECT = {
         --safetensors-prefetch-num-threads --safetensors-prefetch-block-size
         --model-loader-extra-config --ignore-patterns+ --use-tqdm-on-load?
         --pt-load-map-location --max-parallel-loading-workers --weight-transfer-config
-        --additional-config
+        --additional-config --spec-model
         """,
     "how long a pass takes, which --cost says": """
         --tensor-parallel-size|-tp --enforce-eager? --disable-cascade-attn?
@@ -107,7 +107,7 @@ NO_EFFECT = {
         --dp-supervisor-probe-interval-s --dp-supervisor-probe-timeout-s
         --dp-supervisor-probe-failure-threshold --prefill-schedule-interval
         """,
-    "images, audio and video, and only text is replayed": """
+    "what becomes of images, audio and video before they are scheduled": """
         --language-model-only? --limit-mm-per-prompt --enable-mm-embeds? --media-io-kwargs
         --mm-processor-kwargs --mm-processor-cache-gb --mm-processor-cache-type
         --mm-shm-cache-max-object-size-mb --mm-encoder-only? --mm-encoder-tp-mode
@@ -126,22 +126,12 @@ NO_EFFECT = {
 }
 """What flags concern that no decision of the scheduler depends on."""
 
-_SPEC = "speculative decoding is not modelled yet; leave it out"
-_REMOTE = "KV blocks that come from elsewhere are not modelled yet; leave it out"
+_HOST = "KV blocks that are kept in the host's memory are not modelled; leave it out"
 _CONTEXT = "context parallelism changes what a KV block holds and is not modelled; leave it out"
 REFUSED = {
-    "--speculative-config|-sc": (_SPEC, ()),
-    "--spec-method": (_SPEC, ()),
-    "--spec-model": (_SPEC, ()),
-    "--spec-tokens": (_SPEC, ("0",)),
-    "--kv-transfer-config": (_REMOTE, ()),
     "--ec-transfer-config": ("encoder outputs from elsewhere are not modelled; leave it out", ()),
-    "--kv-offloading-size": (_REMOTE, ()),
-    "--kv-offloading-backend": (_REMOTE, ("native",)),
-    "--pipeline-parallel-size|-pp": (
-        "several stages mean several passes in flight, not modelled yet; give 1 or leave it out",
-        ("1",),
-    ),
+    "--kv-offloading-size": (_HOST, ()),
+    "--kv-offloading-backend": (_HOST, ("native",)),
     "--decode-context-parallel-size|-dcp": (_CONTEXT, ("1",)),
     "--prefill-context-parallel-size|-pcp": (_CONTEXT, ("1",)),
     "--data-parallel-size|-dp": (

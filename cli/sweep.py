@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbench.cli import console
-from schedbench.cli.configure import settle, short_of, synchronous
+from schedbench.cli.configure import settle
 from schedbench.cli.flag_lists import FlagLists
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import (
@@ -23,9 +23,8 @@ from schedbench.cli.options import (
     Window,
 )
 from schedbench.cli.ranges import parse_costs, parse_speedups
-from schedbench.cli.values import FLAGS, parse_count
+from schedbench.cli.values import FLAGS, parse_count, shown_option
 from schedbench.errors import StallError, UsageError
-from schedbench.sched.config import option_of
 
 if TYPE_CHECKING:
     from schedbench.runner.sweep import Outcome, Plan
@@ -123,7 +122,6 @@ def _plan(flags: FlagLists, speedup: str, cost: str | None, load: Load) -> "Plan
     from schedbench.runner.sweep import Plan
 
     axes, fixed = _axes(flags, speedup, cost)
-    synchronous({"async_scheduling": True in axes.get("async_scheduling", [])})
     speed, cost = fixed.pop("speedup", "1"), fixed.pop("cost", None)
     settings = settle(fixed, flags.serve_args)
     assumed = settings.assumed(*axes)
@@ -188,7 +186,7 @@ def _show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Pri
 
 def label_of(name: str) -> str:
     """An axis as the table heads it."""
-    return short_of(option_of(name)).removeprefix("--") if name in FLAGS else name
+    return shown_option(name).removeprefix("--") if name in FLAGS else name
 
 
 def _tell(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:

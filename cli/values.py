@@ -12,10 +12,25 @@ FLAGS = {each.name: each for each in fields(SchedulerConfig)}
 """The fields of SchedulerConfig by name."""
 
 SWITCH_WORDS = {"on": True, "off": False, "true": True, "false": False}
+OTHER_SPELLINGS = {
+    "num_gpu_blocks": "--num-gpu-blocks",
+    "num_speculative_tokens": "--spec-tokens",
+}
 _HINTS = get_type_hints(SchedulerConfig)
 _COUNT = re.compile(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def spellings(name: str) -> list[str]:
+    """The options of a flag, the one that is shown first."""
+    main, other = option_of(name), OTHER_SPELLINGS.get(name)
+    return [main] if other is None else sorted([main, other], key=lambda each: each == main)
+
+
+def shown_option(name: str) -> str:
+    """The spelling that tables and messages use."""
+    return spellings(name)[0]
 
 
 def kind_of(name: str) -> Any:  # noqa: ANN401 - a type, or a Literal

@@ -1,0 +1,106 @@
+"""`schedbench config`: what each flag becomes, and where it is read."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from schedbench.cli.configure import ABOUT_THE_SERVER, Settings, settle
+from schedbench.cli.flags import Flags
+from schedbench.cli.inert import inert_flags
+from schedbench.cli.options import Printing
+from schedbench.cli.values import FLAGS, show_value, shown_option
+from schedbench.errors import SchedbenchError
+
+if TYPE_CHECKING:
+    from schedbench.results.sheet import Sheet, View
+    from schedbench.sched.config import SchedulerConfig
+
+
+def config(*, flags: Flags, printing: Printing) -> None:
+    """Show each flag, what it becomes with its formula, and where it is read.
+
+    schedbench config --max-num-batched-tokens 4096 --max-num-partial-prefills 2
+
+    schedbench config --serve-args "vllm serve MODEL --max-model-len 32K --enforce-eager"
+
+    A combination that vLLM refuses ends with exit code 2, after the table.
+    """
+    from schedbench.cli.print_view import print_view
+
+    settings = settle(flags.given, flags.serve_args)
+    try:
+        built = settings.config()
+    except SchedbenchError:
+        print_view(_view(settings, None), printing.chosen)
+        raise
+    print_view(_view(settings, built), printing.chosen)
+
+
+def _view(settings: Settings, built: "SchedulerConfig | None") -> "View":
+    from schedbench.results.sheet import View
+
+    inert = inert_flags(built) if built is not None else {}
+    rows = [_row(name, settings, inert) for name in FLAGS]
+    derived = [asdict(each) for each in built.derived()] if built is not None else []
+    data = {
+        "flags": rows,
+        "derived": derived,
+        "without_effect": settings.without_effect,
+        "possible": built is not None,
+    }
+    sheets = (_flags(rows), _derived(derived), _places(rows))
+    warnings = tuple(built.warnings()) if built is not None else ()
+    return View("", sheets, _flat(rows), data, warnings)
+
+
+def _row(name: str, settings: Settings, inert: dict[str, str]) -> dict[str, Any]:
+    if name in settings.given:
+        source = "given"
+    else:
+        source = "assumed" if name in ABOUT_THE_SERVER else "default"
+    return {
+        "flag": shown_option(name),
+        "value": settings.given.get(name, FLAGS[name].default),
+        "source": source,
+        "inert": inert.get(name),
+        "read_in": FLAGS[name].metadata["read_in"],
+    }
+
+
+def _flags(rows: list[dict[str, Any]]) -> "Sheet":
+    from schedbench.results.sheet import Cell, Heading, Mark, Sheet
+
+    titles = ("flag", "value", "is", "inert, because")
+    headings = tuple(Heading(title, is_number=title == "value") for title in titles)
+    cells = [
+        (
+            Cell(row["flag"]),
+            Cell(show_value(row["value"])),
+            Cell(row["source"], mark=Mark.PLAIN if row["source"] == "given" else Mark.QUIET),
+            Cell(row["inert"] or "", mark=Mark.QUIET),
+        )
+        for row in rows
+    ]
+    return Sheet("", headings, tuple(cells))
+
+
+def _derived(rows: list[dict[str, Any]]) -> "Sheet":
+    from schedbench.results.sheet import facts
+
+    told = [
+        (row["name"], f"{show_value(row['value'])} = {row['formula']}  ({row['read_in']})")
+        for row in rows
+    ]
+    return facts(told, "what they become")
+
+
+def _places(rows: list[dict[str, Any]]) -> "Sheet":
+    from schedbench.results.sheet import facts
+
+    return facts([(row["flag"], row["read_in"]) for row in rows], "where they are read")
+
+
+def _flat(rows: list[dict[str, Any]]) -> "Sheet":
+    from schedbench.results.sheet import Cell, Heading, Sheet
+
+    cells = [tuple(Cell("", each) for each in row.values()) for row in rows]
+    return Sheet("", tuple(Heading(title) for title in rows[0]), tuple(cells))

@@ -1,0 +1,50 @@
+"""`schedbench trace check`: does it keep the rules, and does anything look odd."""
+
+from typing import Annotated
+
+import typer
+
+from schedbench.cli.inputs import Input
+from schedbench.cli.options import Printing, Reading, Window
+from schedbench.cli.trace_describe import MaxModelLen
+from schedbench.cli.trace_files import TraceToRead
+from schedbench.cli.values import parse_count
+
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything looks odd.")]
+
+
+def check(
+    *,
+    trace: TraceToRead,
+    strict: Strict = False,
+    max_model_len: MaxModelLen = None,
+    window: Window,
+    reading: Reading,
+    printing: Printing,
+) -> None:
+    """Check a trace row by row: exit code 2 and the row if a rule is broken; else what looks odd.
+
+    schedbench trace check log.csv --map arrival=ts:ms,prompt=isl,output=osl
+    """
+    from schedbench.cli.print_view import print_view
+    from schedbench.cli.trace_sheets import findings_sheet, view_of
+    from schedbench.workloads.describe import describe as describe_trace
+
+    loaded = Input(trace, reading, window).load()
+    most = None if max_model_len is None else parse_count(max_model_len, "--max-model-len")
+    found = describe_trace(loaded, max_model_len=most)
+    odd = len(found.findings)
+    verdict = f"{odd} thing{'s'[: odd != 1]} look{'s'[: odd == 1]} odd" if odd else "nothing is odd"
+    rows = [(trace, f"{loaded.num_requests:,} requests keep every rule; {verdict}")]
+    data = {
+        "path": trace,
+        "requests": loaded.num_requests,
+        "digest": loaded.digest,
+        "findings": [
+            {"what": f.oddity.value, "rows": f.rows, "text": f.text} for f in found.findings
+        ],
+    }
+    sheets = [findings_sheet(found)] if odd else []
+    print_view(view_of(rows, data, sheets), printing.chosen)
+    if strict and odd:
+        raise typer.Exit(1)

@@ -1,0 +1,50 @@
+"""Traces in and out of the `trace` commands."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedbench.cli.options import OUTPUT
+from schedbench.errors import OutputError
+
+if TYPE_CHECKING:
+    from schedbench.workloads.trace import Trace
+
+TraceToRead = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace of any known format, .gz and .zst included.")
+]
+FileToWrite = Annotated[
+    Path,
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="The file to write: Parquet, or JSON Lines if its name ends in .jsonl.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The file that a command writes."""
+
+    file: FileToWrite
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Write over FILE if it is there.", rich_help_panel=OUTPUT),
+    ] = False
+
+    def check(self) -> None:
+        """Before any work is done. Raises OutputError if the file is there and may not be lost."""
+        if self.file.exists() and not self.force:
+            raise OutputError(f"{self.file} is there already; give --force to write over it")
+
+    def write(self, trace: "Trace") -> None:
+        """Raises OutputError if it cannot be written."""
+        from schedbench.workloads.store import write_trace
+
+        write_trace(trace, self.file)

@@ -1,0 +1,48 @@
+"""`schedbench trace import`: any known format to this project's schema."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from schedbench.cli.inputs import import_options
+from schedbench.cli.options import Printing, Reading
+from schedbench.cli.trace_files import Target, TraceToRead
+
+
+def import_(*, trace: TraceToRead, reading: Reading, target: Target, printing: Printing) -> None:
+    """Import a trace, and say what was guessed about it.
+
+    schedbench trace import conv.csv.gz -o conv.parquet
+
+    schedbench trace import log.csv --map arrival=ts:ms,prompt=isl,output=osl -o log.parquet
+    """
+    from schedbench.cli.print_view import print_view
+    from schedbench.cli.trace_sheets import written_view
+    from schedbench.workloads.importers.registry import import_trace
+
+    target.check()
+    options = import_options(reading)
+    imported = import_trace(trace, fmt=reading.input_format, options=options)
+    target.write(imported)
+    told = list(_told(imported.provenance, was_given=reading.input_format is not None))
+    print_view(written_view(imported, target.file, told), printing.chosen)
+
+
+def _told(found: dict[str, Any], *, was_given: bool) -> Iterator[tuple[str, str]]:
+    """Format, unit, zone and tick as they were read, and every row that was not kept as it was."""
+    yield "format", found["format"] if was_given else f"{found['format']} (by its content)"
+    yield "read", f"{found['rows_read']:,} rows"
+    yield "times", found["notes"][0].partition("; times ")[2]
+    for note in found["notes"][1:]:
+        yield "note", note
+    if found["tick"]:
+        yield "clock tick", _tick(found["tick"])
+    if found["inferred"]:
+        yield "inferred", ", ".join(found["inferred"])
+    if published := found.get("published"):
+        yield "published", f"{published['url']}, {published['licence']}"
+
+
+def _tick(tick: dict[str, int]) -> str:
+    from schedbench.results.units import duration, number
+
+    return f"{duration(tick['tick_ns'])}; up to {number(tick['most_at_once'])} requests at once"

@@ -1,0 +1,71 @@
+"""`schedbench trace slice`: a part of a trace, faster, thinner or several times over."""
+
+from typing import Annotated
+
+import typer
+
+from schedbench.cli.inputs import Input
+from schedbench.cli.options import TRACE, Printing, Reading, Window
+from schedbench.cli.trace_files import Target, TraceToRead
+from schedbench.cli.values import parse_count, parse_number
+
+Speedup = Annotated[
+    str,
+    typer.Option(
+        metavar="F",
+        help="2 means twice as fast: every arrival at half its time.",
+        rich_help_panel=TRACE,
+    ),
+]
+Thin = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Keep each session, or row without one, with this chance, such as 0.5.",
+        show_default=False,
+        rich_help_panel=TRACE,
+    ),
+]
+Seed = Annotated[str, typer.Option(metavar="N", help="Seed of --thin.", rich_help_panel=TRACE)]
+Repeat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="N times over, each round with ids and prefixes of its own.",
+        show_default=False,
+        rich_help_panel=TRACE,
+    ),
+]
+
+
+def slice_(
+    *,
+    trace: TraceToRead,
+    window: Window,
+    thin: Thin = None,
+    seed: Seed = "0",
+    speedup: Speedup = "1",
+    repeat: Repeat = None,
+    reading: Reading,
+    target: Target,
+    printing: Printing,
+) -> None:
+    """Cut a trace: a window of time, then the first N, thinned, scaled and repeated, in that order.
+
+    schedbench trace slice conv.parquet --from 10m --to 20m --speedup 2 -o busy.parquet
+    """
+    from schedbench.cli.print_view import print_view
+    from schedbench.cli.trace_sheets import written_view
+    from schedbench.workloads import repeat as repeating
+    from schedbench.workloads import transform
+
+    target.check()
+    cut = Input(trace, reading, window).load()
+    if thin is not None:
+        cut = transform.thin(cut, parse_number(thin, "--thin"), parse_count(seed, "--seed"))
+    if transform.parse_speedup(speedup) != 1:
+        cut = transform.scale(cut, speedup)
+    if repeat is not None:
+        cut = repeating.repeat(cut, parse_count(repeat, "--repeat"))
+    target.write(cut)
+    print_view(written_view(cut, target.file), printing.chosen)
