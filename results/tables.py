@@ -115,7 +115,7 @@ def _table(sheet: Sheet) -> Table:
         )
     if not sheet.headings:
         table.add_column(style="bright_black", no_wrap=True)
-        table.add_column()
+        table.add_column(overflow="fold")
     for row in sheet.rows:
         table.add_row(*map(_text, row))
     return table
