@@ -16,11 +16,13 @@ from schedbench.cli import console, usage
 from schedbench.cli.command import of_groups
 from schedbench.cli.compare import compare
 from schedbench.cli.config import config
+from schedbench.cli.doctor import doctor
 from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
 from schedbench.cli.replay import replay
 from schedbench.cli.sweep import sweep
 from schedbench.cli.trace import trace
+from schedbench.cli.verify import verify
 from schedbench.errors import InvariantError, SchedbenchError
 
 DEBUG = "--debug"
@@ -43,6 +45,8 @@ app.command(cls=SweepCommand)(of_groups(sweep))
 app.command(cls=Command)(of_groups(compare))
 app.command(cls=Command)(of_groups(config))
 app.add_typer(trace, name="trace")
+app.command(cls=Command)(of_groups(verify))
+app.command(cls=Command)(of_groups(doctor))
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,71 @@
+"""`schedbench doctor`: versions, and what is missing for which feature."""
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from schedbench.cli.options import Printing
+
+if TYPE_CHECKING:
+    from schedbench.results.sheet import View
+
+CORE = ("schedbench", "numpy", "orjson", "pyarrow", "rich", "typer")
+OPTIONAL = {
+    "torch": ("timing passes on this machine's GPU or CPU", "pip install 'schedbench[torch]'"),
+    "vllm": ("comparing with the real scheduler", "make vllm-env, or pip install vllm"),
+    "scipy": ("fitting latency profiles", "pip install 'schedbench[torch]'"),
+    "ray": ("sweeps on a cluster", "pip install 'schedbench[ray]'"),
+    "optuna": ("searching for the best flags", "pip install 'schedbench[tune]'"),
+}
+"""By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
+
+
+def doctor(*, printing: Printing) -> None:
+    """Show versions, and what is missing for which feature.
+
+    schedbench doctor
+    """
+    from schedbench.cli.print_view import print_view
+
+    print_view(_view(), printing.chosen)
+
+
+def _view() -> "View":
+    from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
+
+    rows = [("python", platform.python_version(), "", "")]
+    rows += [(name, version_of(name) or "missing", "", "") for name in CORE]
+    for name, (purpose, remedy) in OPTIONAL.items():
+        found = version_of(name)
+        rows.append((name, found or "missing", purpose, "" if found else remedy))
+    cells = [
+        (
+            Cell(name, name),
+            Cell(found, found, Mark.QUIET if found == "missing" else Mark.PLAIN),
+            Cell(purpose, purpose or None),
+            Cell(remedy, remedy or None),
+        )
+        for name, found, purpose, remedy in rows
+    ]
+    titles = ("package", "version", "needed for", "how to get it")
+    sheet = Sheet("", tuple(Heading(title, is_number=False) for title in titles), tuple(cells))
+    data = {
+        "platform": f"{platform.system()} {platform.machine()}",
+        "executable": sys.executable,
+        "scheduler": "vLLM 0.26.0",
+        "packages": {name: None if found == "missing" else found for name, found, _, _ in rows},
+        "missing": {name: purpose for name, found, purpose, _ in rows if found == "missing"},
+    }
+    return View("", (sheet,), sheet, data)
+
+
+def version_of(package: str) -> str | None:
+    """The installed version; None if it is not there. Does not import it."""
+    if find_spec(package) is None:
+        return None
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
