@@ -65,6 +65,15 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> Verifie
     return Verified(path, "equal" if parting is None else "different", count, parting)
 
 
+def _read(path: Path) -> GoldenLog:
+    try:
+        return read_log(path)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise TraceError(
+            f"{path}: cannot be read as a golden log, gzipped JSON lines: {error}. Check the file"
+        ) from error
+
+
 def _compare(log: GoldenLog, progress: Callable[[int], None] | None) -> tuple[int, Parting | None]:
     store = RemoteStore(log.config.get("hold_frees"))
     driver = GoldenDriver(log, SchedBackend(log, store), store)

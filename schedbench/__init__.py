@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from schedbench.workloads.importers.registry import import_trace, load_trace
 
 __all__ = [
-    "Scheduler",
     "SchedbenchError",
+    "Scheduler",
     "SchedulerConfig",
     "compare",
     "import_trace",
