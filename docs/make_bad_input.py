@@ -72,6 +72,24 @@ SECTIONS: dict[str, tuple[Case, ...]] = {
             ("row 1 (line 2)", "Extra data"),
         ),
         Case(
+            "B1: one field twice",
+            "mooncake.jsonl",
+            MOONCAKE + MOONCAKE.replace("{", '{"timestamp": 7, '),
+            ("row 1 (line 2)", "names timestamp twice"),
+        ),
+        Case(
+            "B1: a null for a row",
+            "mooncake.jsonl",
+            MOONCAKE + "null\n",
+            ("row 1 (line 2)", "not an object: None"),
+        ),
+        Case(
+            "B1: text that is not UTF-8",
+            "burstgpt.csv",
+            FAILED.replace("GPT-4", "GPT-é", 1).encode("latin-1"),
+            ("row 0 (line 2) is not UTF-8 text",),
+        ),
+        Case(
             "B1: a CSV row of the wrong width",
             "azure.csv",
             AZURE + "2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:47.0000000,374\r\n",

@@ -7,12 +7,13 @@
 An id names a prefix if it stands at one position and after one predecessor, wherever it occurs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from schedbench.errors import TraceError
 from schedbench.workloads.arrays import Integers, Offsets, ragged, required
 from schedbench.workloads.place import Mask, Place
 
@@ -43,17 +44,14 @@ class Links:
         )
 
 
-def _no_links() -> Links:
-    none, no_ids = np.empty(0, np.int64), np.empty(0, np.uint64)
-    return Links(no_ids, none, no_ids, none)
-
-
 @dataclass(slots=True)
 class PrefixChecks:
     """Fed batch by batch; remembers each id's first occurrence."""
 
     hash_block_tokens: int | None
-    seen: Links = field(default_factory=_no_links)
+    _links: Links | None = None
+    _first: Indices | None = None
+    """Where in `_links` each id occurs first: kept apart, since a whole trace needs no more."""
 
     def feed(self, table: pa.Table, place: Place) -> None:
         if "hash_ids" not in table.column_names:
@@ -66,7 +64,9 @@ class PrefixChecks:
         links = _prompt_links(table, block, place)
         if "output_hash_ids" in table.column_names:
             links = links.joined(_output_links(table, block, place))
-        self.seen = _one_prefix_each(self.seen.joined(links), place)
+        if self._links is not None and self._first is not None:
+            links = self._links.take(self._first).joined(links)
+        self._links, self._first = links, _one_prefix_each(links, place)
 
     def _refuse_stray(self, table: pa.Table, place: Place) -> None:
         if "output_hash_ids" in table.column_names:
@@ -142,30 +142,30 @@ def _output_links(table: pa.Table, block: int, place: Place) -> Links:
     return _chain(items.to_numpy(), offsets, full, root, place)
 
 
-def _one_prefix_each(links: Links, place: Place) -> Links:
-    """The first occurrence of every id, once all others are seen to agree with it."""
+def _one_prefix_each(links: Links, place: Place) -> Indices:
+    """Where every id occurs first, once all its other occurrences are seen to agree with that."""
     if not links.ids.size:
-        return links
-    ordered = links.take(np.lexsort((links.row, links.ids)))
-    first = np.concatenate(([True], ordered.ids[1:] != ordered.ids[:-1]))
-    of_id = ordered.take(np.flatnonzero(first)[np.cumsum(first) - 1])
-    bad = (ordered.position != of_id.position) | (
-        (ordered.before != of_id.before) & (ordered.position > 0)
-    )
-    if bad.any():
-        at = np.flatnonzero(bad)[np.argmin(ordered.row[bad])]
-        raise _two_prefixes(ordered, of_id, int(at), place)
-    return ordered.take(np.flatnonzero(first))
+        return np.empty(0, np.int64)
+    order = np.argsort(links.ids, kind="stable")
+    ids, position, before = links.ids[order], links.position[order], links.before[order]
+    again = ids[1:] == ids[:-1]
+    differs = (position[1:] != position[:-1]) | ((before[1:] != before[:-1]) & (position[1:] > 0))
+    wrong = order[1:][again & differs]
+    if wrong.size:
+        at = int(wrong[np.argmin(links.row[wrong])])
+        first = int(np.flatnonzero(links.ids == links.ids[at])[0])
+        raise _two_prefixes(links, at, first, place)
+    return order[np.concatenate(([True], ~again))]
 
 
-def _two_prefixes(here: Links, first: Links, at: int, place: Place) -> Exception:
-    def told(links: Links) -> str:
+def _two_prefixes(links: Links, here: int, first: int, place: Place) -> TraceError:
+    def told(at: int) -> str:
         after = f" after id {links.before[at]}" if links.position[at] else ""
         return f"at block {links.position[at]}{after} in row {links.row[at]}"
 
-    found = f"id {here.ids[at]} stands {told(here)}, but {told(first)}"
+    found = f"id {links.ids[here]} stands {told(here)}, but {told(first)}"
     remedy = (
         "Equal ids mean equal prefixes: use ids of the whole prefix, unique across the file, "
         "and not of one block or one conversation"
     )
-    return place.refuse(int(here.row[at]) - place.first_row, "hash_ids", found, remedy)
+    return place.refuse(int(links.row[here]) - place.first_row, "hash_ids", found, remedy)

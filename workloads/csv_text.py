@@ -1,18 +1,22 @@
 """CSV to Arrow text columns, block by block; what the text means is the importer's business."""
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.csv
 
+from schedbench.errors import TraceError
 from schedbench.workloads.files import Source, faults
 from schedbench.workloads.json_lines import in_lines
 from schedbench.workloads.place import Place, shown
 
 _BLOCK_BYTES = 1 << 24
 _DELIMITERS = ",\t;"
+_LINE_END = re.compile("[\r\n]")
+_NOT_UTF8 = re.compile(r"CSV column #\d+: Row #(\d+): .*invalid UTF8")
+_BROKEN_ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
 def delimiter_of(header: str) -> str:
@@ -23,11 +27,16 @@ def delimiter_of(header: str) -> str:
 def header_line(source: Source) -> str:
     """The first line, the byte order mark and line end taken off."""
     with faults(source.place):
-        return source.first_line().decode("utf-8-sig", errors="replace").rstrip("\r\n")
+        text = source.first_line().decode("utf-8-sig", errors="replace")
+    return _LINE_END.split(text, maxsplit=1)[0]
 
 
 def names_in(header: str) -> list[str]:
-    return next(csv.reader([header], delimiter=delimiter_of(header)), [])
+    """The columns that a header names; none if it cannot be one."""
+    try:
+        return next(csv.reader([header], delimiter=delimiter_of(header)), [])
+    except csv.Error:
+        return []
 
 
 def read_csv_text(source: Source, names: Sequence[str]) -> Iterator[tuple[Place, pa.Table]]:
@@ -55,30 +64,28 @@ def refuse_missing(names: Sequence[str], found: Sequence[str], place: Place) -> 
 def _batches(
     stream: pa.NativeFile, names: Sequence[str], delimiter: str, place: Place
 ) -> Iterator[pa.RecordBatch]:
-    broken: list[pa.csv.InvalidRow] = []
-
-    def stop_at(row: pa.csv.InvalidRow) -> str:
-        broken.append(row)
-        return "error"
-
     try:
         yield from pa.csv.open_csv(
             stream,
+            # One thread: only so does Arrow say which row is broken.
             pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            pa.csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=stop_at
-            ),
+            pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), include_columns=list(names)
             ),
         )
     except pa.ArrowInvalid as error:
-        if not broken:
-            raise
-        row = broken[0]
-        absolute = replace(place, first_row=0)
-        found = (
-            f"{absolute.row(row.number - 2)} has {row.actual_columns} values where the header has "
-            f"{row.expected_columns}: {shown(row.text)}"
-        )
-        raise absolute.refuse_input(found, "Correct or remove the row") from error
+        raise _named_row(str(error), place) or error from error
+
+
+def _named_row(message: str, place: Place) -> TraceError | None:
+    """Arrow's complaint in our words, if it is one about a row; it counts the header as row 1."""
+    if broken := _BROKEN_ROW.search(message):
+        number, wanted, given, text = broken.groups()
+        found = f"has {given} values where the header has {wanted}: {shown(text)}"
+    elif broken := _NOT_UTF8.search(message):
+        number, found = broken[1], "is not UTF-8 text"
+    else:
+        return None
+    where = place.row(int(number) - 2)
+    return place.refuse_input(f"{where} {found}", "Correct or remove the row")

@@ -20,7 +20,7 @@ def exactly(values: pa.ChunkedArray, target: pa.DataType, column: str, place: Pl
     _refuse_shape(plain.type, target, column, place)
     try:
         cast = _cast(plain, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         row = first_row_where(plain, lambda part: not _can_cast(part, target))
         is_count = bool(pa.types.is_integer(target))
         found = f"{shown(plain[row].as_py())} {_RULE[is_count]} {target}"
@@ -45,10 +45,15 @@ def loose(arrow: pa.DataType) -> pa.DataType:
 
 def first_row_where(values: pa.ChunkedArray, wrong: Callable[[pa.ChunkedArray], bool]) -> int:
     """The first row at fault, by halving: `wrong` says whether a stretch of rows holds one."""
-    low, high = 0, len(values)
+    return first_where(len(values), lambda first, end: wrong(values.slice(first, end - first)))
+
+
+def first_where(rows: int, wrong: Callable[[int, int], bool]) -> int:
+    """The same for anything with rows: `wrong(first, end)` judges rows [first, end)."""
+    low, high = 0, rows
     while high - low > 1:
         middle = (low + high) // 2
-        if wrong(values.slice(low, middle - low)):
+        if wrong(low, middle):
             high = middle
         else:
             low = middle
@@ -116,7 +121,7 @@ def _from_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _can_cast(values: pa.ChunkedArray, target: pa.DataType) -> bool:
     try:
         _cast(values, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowException:
         return False
     return True
 

@@ -108,7 +108,7 @@ def faults(place: Place) -> Iterator[None]:
         yield
     except TraceError:
         raise
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         first_line = str(error).partition("\n")[0].rstrip(".")
         remedy = "The file is damaged, cut short or not what its name says: copy it again"
         raise place.refuse_input(f"cannot be read: {first_line}", remedy) from error

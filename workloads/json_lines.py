@@ -7,19 +7,23 @@ and the first line at fault is named with its text.
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.json
 
+from schedbench.workloads.exact import first_where
 from schedbench.workloads.files import Source, faults
 from schedbench.workloads.place import Place, shown
 
 _BLOCK_BYTES = 1 << 25
+_BARE_NULL = re.compile(rb"\}\s*null")
+"""A null in place of an object: Arrow's parser reads past its memory there (26.0.1)."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Fields = Mapping[str, pa.DataType]
@@ -41,14 +45,11 @@ def read_json_lines(
 
 
 def first_object(source: Source) -> dict[str, Any]:
-    """The fields of the first line; empty if that is no JSON object."""
-    with faults(source.place):
-        line = source.first_line().removeprefix(_BYTE_ORDER_MARK)
-    try:
-        values = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return {}
-    return values if isinstance(values, dict) else {}
+    """The fields of the first line that is not blank. Raises TraceError if it is no object."""
+    place = in_lines(source, skip_lines=0)
+    with faults(place), source.stream() as stream, io.BufferedReader(stream) as lines:
+        line = next((line for line in lines if line.strip()), b"")
+        return _objects(line.removeprefix(_BYTE_ORDER_MARK), place)[0]
 
 
 def in_lines(source: Source, skip_lines: int) -> Place:
@@ -92,8 +93,20 @@ def _parsed(block: bytes, fields: Fields, others: bool, place: Place) -> pa.Tabl
     count = block.count(b"\n") + (not block.endswith(b"\n")) if lines is None else len(lines)
     if not block.strip():
         return _table([], fields, others, place)
+    table = _at_once(block, fields, others)
+    if table is None or table.num_rows != count:
+        exact = any(pa.types.is_decimal(arrow) for arrow in fields.values())
+        return _table(_objects(block, place, exact=exact), fields, others, place)
+    return table
+
+
+def _at_once(block: bytes, fields: Fields, others: bool) -> pa.Table | None:
+    """What Arrow makes of a block, or None; Arrow itself lets text through that is no UTF-8."""
+    if block.lstrip().startswith(b"null") or _BARE_NULL.search(block):
+        return None
     try:
-        table = pa.json.read_json(
+        block.isascii() or block.decode()
+        return pa.json.read_json(
             pa.BufferReader(block),
             read_options=pa.json.ReadOptions(block_size=len(block)),
             parse_options=pa.json.ParseOptions(
@@ -101,22 +114,20 @@ def _parsed(block: bytes, fields: Fields, others: bool, place: Place) -> pa.Tabl
                 unexpected_field_behavior="infer" if others else "ignore",
             ),
         )
-    except pa.ArrowException:
-        table = None
-    if table is None or table.num_rows != count:
-        exact = any(pa.types.is_decimal(arrow) for arrow in fields.values())
-        return _table(_objects(block, exact, place), fields, others, place)
-    return table
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
 
 
-def _objects(block: bytes, exact: bool, place: Place) -> list[dict[str, Any]]:
+def _objects(block: bytes, place: Place, *, exact: bool = False) -> list[dict[str, Any]]:
     """The lines as objects; `exact` keeps every digit of numbers that are no integers."""
     rows: list[dict[str, Any]] = []
     for line in block.split(b"\n"):
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_float=Decimal if exact else float)
+            row = json.loads(
+                line, parse_float=Decimal if exact else float, object_pairs_hook=_each_once
+            )
         except ValueError as error:
             found = f"{place.row(len(rows))} is not JSON: {_fault(line, error)}"
             raise place.refuse_input(found, "Correct or remove the line") from error
@@ -125,6 +136,14 @@ def _objects(block: bytes, exact: bool, place: Place) -> list[dict[str, Any]]:
             raise place.refuse_input(found, "Write one {...} a line")
         rows.append(row)
     return rows
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it names {max(names, key=names.count)} twice")
+    return fields
 
 
 def _fault(line: bytes, error: ValueError) -> str:
@@ -138,13 +157,13 @@ def _fault(line: bytes, error: ValueError) -> str:
 def _table(rows: list[dict[str, Any]], fields: Fields, others: bool, place: Place) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row) if others else {}
     arrays = {
-        name: _column([row.get(name) for row in rows], name, fields.get(name), place)
+        name: column_of([row.get(name) for row in rows], name, fields.get(name), place)
         for name in [*fields, *(name for name in names if name not in fields)]
     }
     return pa.table(arrays)
 
 
-def _column(values: list[Any], name: str, arrow: pa.DataType | None, place: Place) -> pa.Array:
+def column_of(values: list[Any], name: str, arrow: pa.DataType | None, place: Place) -> pa.Array:
     """One field of parsed lines; mixed types are refused with the row where they change."""
     kinds: dict[str, int] = {}
     for row, value in enumerate(values):
@@ -154,10 +173,20 @@ def _column(values: list[Any], name: str, arrow: pa.DataType | None, place: Plac
         (first, _), (second, row) = list(kinds.items())[:2]
         found = f"{shown(values[row])} is a {second}, rows before hold a {first}"
         raise place.refuse(row, name, found, "Write one type throughout")
+    for wanted in (arrow, None):
+        with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
+            return pa.array(values, wanted)
+    row = first_where(len(values), lambda first, end: not _fits(values[first:end]))
+    remedy = "Numbers have up to 64 bits, and lists and objects the same fields throughout"
+    raise place.refuse(row, name, f"{shown(values[row])} does not fit with the rows before", remedy)
+
+
+def _fits(values: list[Any]) -> bool:
     try:
-        return pa.array(values, arrow)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return pa.array(values)
+        pa.array(values)
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _kind(value: object) -> str:

@@ -31,6 +31,11 @@ def read_trace(path: str | os.PathLike[str], *, limit: int | None = None) -> Tra
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: keep at least one request")
     source = find(path)
+    with faults(source.place):
+        return _read(source, limit)
+
+
+def _read(source: Source, limit: int | None) -> Trace:
     metadata, tables = _open(source)
     kept = list(tables) if limit is None else list(_first(tables, limit, source.place))
     if not kept:
@@ -60,11 +65,12 @@ def iter_row_groups(path: str | os.PathLike[str]) -> Iterator[pa.Table]:
     source = find(path)
     metadata, tables = _open(source)
     checks = Checks.of(source.uri, metadata.hash_block_tokens)
-    for table in tables:
-        ready = canonical(table, source.uri, first_row=checks.rows)
-        checks.feed(ready)
-        yield ready
-    checks.finish()
+    with faults(source.place):
+        for table in tables:
+            ready = canonical(table, source.uri, first_row=checks.rows)
+            checks.feed(ready)
+            yield ready
+        checks.finish()
 
 
 def _open(source: Source) -> tuple[Metadata, Iterator[pa.Table]]:

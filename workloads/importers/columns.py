@@ -18,6 +18,7 @@ from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.sessions import in_sessions
 from schedbench.workloads.importers.times import Clock
+from schedbench.workloads.json_lines import column_of
 from schedbench.workloads.place import Place, shown
 from schedbench.workloads.schema import REQUIRED
 
@@ -44,11 +45,8 @@ class Reader:
         clock = self.clocks.setdefault(column.target, self._clock(column, values.type))
         if column.target == "arrival_ns":
             return pa.chunked_array([pa.array(clock.read(values, column.source, place))])
-        absent = np.asarray(values.is_null())
-        present = values.filter(pa.array(~absent))
-        numbers = np.zeros(len(values), np.int64)
-        numbers[~absent] = clock.read(present, column.source, place)
-        return pa.chunked_array([pa.array(numbers, mask=absent)])
+        numbers, has_value = clock.read_known(values, column.source, place)
+        return pa.chunked_array([pa.array(numbers, mask=~has_value)])
 
     def _clock(self, column: Mapped, arrow: pa.DataType) -> Clock:
         is_date = bool(pa.types.is_timestamp(arrow))
@@ -85,10 +83,7 @@ def _parsed(values: pa.ChunkedArray, column: Mapped, place: Place) -> pa.Chunked
         except orjson.JSONDecodeError as error:
             remedy = "Write it as JSON, such as [1,2,3]"
             raise place.refuse(row, column.source, f"{shown(text)} is no list", remedy) from error
-    try:
-        return pa.chunked_array([pa.array(parsed, loose(column.type))])
-    except (pa.ArrowException, OverflowError):
-        return pa.chunked_array([pa.array(parsed)])
+    return pa.chunked_array([column_of(parsed, column.source, loose(column.type), place)])
 
 
 def _with_structs(table: pa.Table) -> pa.Table:

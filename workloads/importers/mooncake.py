@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schedbench.workloads.exact import exactly
 from schedbench.workloads.files import Source
@@ -52,18 +50,17 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
     for place, lines in read_json_lines(source, fields):
         stamps = lines.column("timestamp")
         if "session_id" in fields:
-            delays = lines.column("delay")
+            arrivals, has_time = clock.read_known(stamps, "timestamp", place)
+            delays, has_delay = clock.read_known(lines.column("delay"), "delay", place)
+            labels = exactly(lines.column("session_id"), pa.string(), "session_id", place)
             batches.add(
-                place,
-                _label=exactly(lines.column("session_id"), pa.string(), "session_id", place),
-                _delay=clock.read(_or_zero(delays), "delay", place),
-                _has_delay=delays.is_valid().to_numpy(),
-                _has_time=stamps.is_valid().to_numpy(),
+                place, _label=labels, _delay=delays, _has_delay=has_delay, _has_time=has_time
             )
-            stamps = _or_zero(stamps)
+        else:
+            arrivals = clock.read(stamps, "timestamp", place)
         batches.add(
             place,
-            arrival_ns=clock.read(stamps, "timestamp", place),
+            arrival_ns=arrivals,
             prompt_tokens=token_counts(lines.column("input_length"), "input_length", place),
             output_tokens=token_counts(lines.column("output_length"), "output_length", place),
             hash_ids=exactly(lines.column("hash_ids"), fields["hash_ids"], "hash_ids", place),
@@ -74,12 +71,6 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
     names = {"prompt_tokens": "input_length", "output_tokens": "output_length"}
     place = replace(batches.place, names={"arrival_ns": "timestamp", **names})
     return Draft(table, clock, place, options.hash_block_tokens or HASH_BLOCK_TOKENS)
-
-
-def _or_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_null(values.type):
-        return pa.chunked_array([pa.array(np.zeros(len(values), np.int64))])
-    return pc.fill_null(values, pa.scalar(0).cast(values.type))
 
 
 def link(table: pa.Table, _draft: Draft, report: Report) -> pa.Table:

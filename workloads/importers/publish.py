@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from schedbench.errors import UsageError
 from schedbench.workloads.arrays import required
-from schedbench.workloads.files import Source
+from schedbench.workloads.files import Source, faults
 from schedbench.workloads.importers.columns_of import replaced
 from schedbench.workloads.importers.draft import Draft, Importer
 from schedbench.workloads.importers.options import ImportOptions
@@ -23,6 +23,11 @@ _DAY_S, _HOUR_S, _MINUTE_S, _NS = 86_400, 3_600, 60, 10**9
 
 def publish(importer: Importer, source: Source, options: ImportOptions) -> Trace:
     """Import one file; raises TraceError for the first row that breaks a rule."""
+    with faults(source.place):
+        return _published(importer, source, options)
+
+
+def _published(importer: Importer, source: Source, options: ImportOptions) -> Trace:
     report = Report()
     draft = importer.read(source, options, report)
     report.change(draft.clock.rounded, "times with digits below 1 ns, rounded")

@@ -64,12 +64,23 @@ class Clock:
         )
         return numbers
 
+    def read_known(
+        self, values: pa.ChunkedArray, column: str, place: Place
+    ) -> tuple[Nanoseconds, npt.NDArray[np.bool_]]:
+        """Of a column with gaps: nanoseconds, 0 in a gap, and which rows have a value."""
+        has_value = np.asarray(values.is_valid())
+        if not has_value.any():
+            return np.zeros(len(values), np.int64), has_value
+        some_value = values[int(np.argmax(has_value))]  # keeps rows in place for complaints
+        numbers = self.read(pc.fill_null(values, some_value), column, place)
+        return np.where(has_value, numbers, 0), has_value
+
     def durations(self, values: pa.ChunkedArray, column: str, place: Place) -> Nanoseconds:
         """Numbers of the clock's unit, none of them null."""
         digits = DIGITS_TO_NS[self.unit]
         try:
             decimals, rounded = _decimals(values, digits)
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             row = first_row_where(values, lambda part: not _reads(part, digits))
             found = f"{shown(values[row].as_py())} is not a finite number of {self.unit}"
             remedy = "Correct the row; dates need the unit datetime"
@@ -90,7 +101,7 @@ def _decimals(values: pa.ChunkedArray, digits: int) -> tuple[pa.ChunkedArray, in
     plain = _plain(values)
     try:
         return plain.cast(pa.decimal128(38, digits)), 0
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         exact = plain.cast(_WIDE)
     rounded = pc.round(exact, digits, round_mode="half_to_even")
     changed = pc.sum(pc.not_equal(exact, rounded)).as_py() or 0
@@ -109,7 +120,7 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _reads(values: pa.ChunkedArray, digits: int) -> bool:
     try:
         _decimals(values, digits)
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         return False
     return True
 

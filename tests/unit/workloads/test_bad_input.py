@@ -1,10 +1,14 @@
 """Every bad file of docs/bad-input.md is refused by name, or read as its option says."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 def page_maker(name: str) -> ModuleType:
@@ -18,6 +22,20 @@ def page_maker(name: str) -> ModuleType:
 
 
 PAGE = page_maker("make_bad_input")
+PIECES = [
+    b"null",
+    b"-1",
+    b"1.5",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b"true",
+    b"1e999",
+    b"\n",
+    b",",
+    b"NaN",
+    b'"',
+]
 CASES = [case for cases in PAGE.SECTIONS.values() for case in cases]
 
 
@@ -34,6 +52,18 @@ def test_every_refusal_ends_with_a_remedy_and_spans_one_line() -> None:
         if is_refused and not text.startswith("error: --"):
             assert text.count("\n") == 0, text
             assert text.count(". ") >= 1 or "; " in text, text
+
+
+@given(st.sampled_from(CASES), st.data())
+@settings(deadline=None)
+def test_no_damage_to_a_file_ends_in_anything_but_a_refusal(case: PAGE.Case, data: Any) -> None:  # noqa: ANN401
+    content = case.content if isinstance(case.content, bytes) else case.content.encode()
+    place = st.integers(0, len(content))
+    for _ in range(data.draw(st.integers(1, 3))):
+        first, end = sorted((data.draw(place), data.draw(place)))
+        piece = data.draw(st.sampled_from(PIECES) | st.binary(max_size=3))
+        content = content[:first] + piece + content[first if data.draw(st.booleans()) else end :]
+    PAGE.answer(replace(case, name=case.name or "trace", content=content))
 
 
 @pytest.mark.parametrize("maker", [PAGE, page_maker("make_trace_format")])
