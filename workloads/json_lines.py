@@ -6,27 +6,22 @@ and the first line at fault is named with its text.
 """
 
 import io
-import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 
-from schedbench.workloads.exact import first_where
 from schedbench.workloads.files import Source, faults
-from schedbench.workloads.place import Place, shown
+from schedbench.workloads.json_objects import Fields, objects_in, table_of
+from schedbench.workloads.place import Place
 
 _BLOCK_BYTES = 1 << 25
 _BARE_NULL = re.compile(rb"\}\s*null")
 """A null in place of an object: Arrow's parser reads past its memory there (26.0.1)."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-Fields = Mapping[str, pa.DataType]
 
 
 def read_json_lines(
@@ -49,7 +44,7 @@ def first_object(source: Source) -> dict[str, Any]:
     place = in_lines(source, skip_lines=0)
     with faults(place), source.stream() as stream, io.BufferedReader(stream) as lines:
         line = next((line for line in lines if line.strip()), b"")
-        return _objects(line.removeprefix(_BYTE_ORDER_MARK), place)[0]
+        return objects_in(line.removeprefix(_BYTE_ORDER_MARK), place)[0]
 
 
 def in_lines(source: Source, skip_lines: int) -> Place:
@@ -92,11 +87,11 @@ def _parsed(block: bytes, fields: Fields, others: bool, place: Place) -> pa.Tabl
     lines = [line for line in block.split(b"\n") if line.strip()] if b"\n\n" in block else None
     count = block.count(b"\n") + (not block.endswith(b"\n")) if lines is None else len(lines)
     if not block.strip():
-        return _table([], fields, others, place)
+        return table_of([], fields, others, place)
     table = _at_once(block, fields, others)
     if table is None or table.num_rows != count:
         exact = any(pa.types.is_decimal(arrow) for arrow in fields.values())
-        return _table(_objects(block, place, exact=exact), fields, others, place)
+        return table_of(objects_in(block, place, exact=exact), fields, others, place)
     return table
 
 
@@ -116,83 +111,3 @@ def _at_once(block: bytes, fields: Fields, others: bool) -> pa.Table | None:
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-
-
-def _objects(block: bytes, place: Place, *, exact: bool = False) -> list[dict[str, Any]]:
-    """The lines as objects; `exact` keeps every digit of numbers that are no integers."""
-    rows: list[dict[str, Any]] = []
-    for line in block.split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(
-                line, parse_float=Decimal if exact else float, object_pairs_hook=_each_once
-            )
-        except ValueError as error:
-            found = f"{place.row(len(rows))} is not JSON: {_fault(line, error)}"
-            raise place.refuse_input(found, "Correct or remove the line") from error
-        if not isinstance(row, dict):
-            found = f"{place.row(len(rows))} is not an object: {shown(row)}"
-            raise place.refuse_input(found, "Write one {...} a line")
-        rows.append(row)
-    return rows
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it names {max(names, key=names.count)} twice")
-    return fields
-
-
-def _fault(line: bytes, error: ValueError) -> str:
-    """What the parser says, and the text around it; long lines are cut on both sides."""
-    if not isinstance(error, json.JSONDecodeError):
-        return str(error)
-    around = error.doc[max(0, error.pos - 30) : error.pos + 20].strip()
-    return f"{error.msg} at character {error.pos} of {len(line)}: {shown(around)}"
-
-
-def _table(rows: list[dict[str, Any]], fields: Fields, others: bool, place: Place) -> pa.Table:
-    names = dict.fromkeys(name for row in rows for name in row) if others else {}
-    arrays = {
-        name: column_of([row.get(name) for row in rows], name, fields.get(name), place)
-        for name in [*fields, *(name for name in names if name not in fields)]
-    }
-    return pa.table(arrays)
-
-
-def column_of(values: list[Any], name: str, arrow: pa.DataType | None, place: Place) -> pa.Array:
-    """One field of parsed lines; mixed types are refused with the row where they change."""
-    kinds: dict[str, int] = {}
-    for row, value in enumerate(values):
-        if value is not None:
-            kinds.setdefault(_kind(value), row)
-    if len(kinds) > 1:
-        (first, _), (second, row) = list(kinds.items())[:2]
-        found = f"{shown(values[row])} is a {second}, rows before hold a {first}"
-        raise place.refuse(row, name, found, "Write one type throughout")
-    for wanted in (arrow, None):
-        with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
-            return pa.array(values, wanted)
-    row = first_where(len(values), lambda first, end: not _fits(values[first:end]))
-    remedy = "Numbers have up to 64 bits, and lists and objects the same fields throughout"
-    raise place.refuse(row, name, f"{shown(values[row])} does not fit with the rows before", remedy)
-
-
-def _fits(values: list[Any]) -> bool:
-    try:
-        pa.array(values)
-    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "truth value"
-    if isinstance(value, int | float | Decimal):
-        return "number"
-    names: dict[type, str] = {str: "text", list: "list", dict: "object"}
-    return next(name for kind, name in names.items() if isinstance(value, kind))

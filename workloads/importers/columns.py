@@ -18,7 +18,7 @@ from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.sessions import in_sessions
 from schedbench.workloads.importers.times import Clock
-from schedbench.workloads.json_lines import column_of
+from schedbench.workloads.json_objects import column_of
 from schedbench.workloads.place import Place, shown
 from schedbench.workloads.schema import REQUIRED
 
@@ -70,8 +70,11 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
             place, **{c.target: reader.read(c, table.column(c.source), place) for c in wanted}
         )
     table = _with_structs(batches.table())
+    clock = reader.clocks["arrival_ns"]
+    if options.tz is not None and not clock.is_wall:
+        raise UsageError(f"--tz {options.tz}: arrivals are numbers, and zones are for dates")
     place = replace(batches.place, names={c.target: c.source for c in wanted})
-    return Draft(table, reader.clocks["arrival_ns"], place, options.hash_block_tokens)
+    return Draft(table, clock, place, options.hash_block_tokens)
 
 
 def _parsed(values: pa.ChunkedArray, column: Mapped, place: Place) -> pa.ChunkedArray:

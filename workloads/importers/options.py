@@ -4,6 +4,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from schedbench.errors import UsageError
+
+_ALLOWED: dict[str, tuple[str | None, ...]] = {
+    "on_zero_output": ("error", "drop", "one"),
+    "dedupe_ids": (None, "suffix"),
+    "time_unit": (None, "s", "ms", "us", "ns"),
+}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
@@ -35,6 +47,18 @@ class ImportOptions:
     hash_block_tokens: int | None = None
     tokens_per_image: int | None = None
     mapping: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for values that cannot be."""
+        for name, allowed in _ALLOWED.items():
+            if (value := getattr(self, name)) not in allowed:
+                known = ", ".join(str(choice) for choice in allowed if choice is not None)
+                raise UsageError(f"{_flag(name)} {value}: there are {known}")
+        for name in ("limit", "hash_block_tokens", "tokens_per_image"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"{_flag(name)} {value}: at least 1")
+        if self.seed < 0 or (self.seed and not self.spread):
+            raise UsageError(f"--seed {self.seed}: seeds are 0 or more, and for --spread only")
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults, for provenance."""

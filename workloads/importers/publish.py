@@ -102,8 +102,6 @@ def _spread(
 def _limited(table: pa.Table, options: ImportOptions, source: Source) -> pa.Table:
     if options.limit is None:
         return table
-    if options.limit < 1:
-        raise UsageError(f"--limit {options.limit}: keep at least one request")
     if options.limit > table.num_rows:
         found = f"holds {counted(table.num_rows, 'request')}, and {options.limit} were asked for"
         raise source.place.refuse_input(found, f"Use --limit {table.num_rows} or less")

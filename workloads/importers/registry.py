@@ -53,6 +53,8 @@ def import_trace(
         found = f"is of no format known here; it holds {describe_head(source)}"
         remedy = "Name its columns: --map arrival=NAME:s,prompt=NAME,output=NAME"
         raise source.place.refuse_input(found, remedy)
+    if named == OWN_FORMAT:
+        raise UsageError(f"{path} is in the canonical schema already: there is nothing to import")
     if named not in IMPORTERS:
         listed = ", ".join(IMPORTERS)
         raise UsageError(f"there is no importer {named!r}; there are {listed}")

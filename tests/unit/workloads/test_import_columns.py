@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schedbench.errors import TraceError, UsageError
 from schedbench.workloads.importers.mapping import parse_mapping
 from schedbench.workloads.importers.options import ImportOptions
-from schedbench.workloads.importers.registry import load_trace
+from schedbench.workloads.importers.registry import import_trace, load_trace
 from schedbench.workloads.trace import Trace
 
 Write = Callable[[str, str | bytes], Path]
@@ -157,9 +157,32 @@ def test_a_spread_stays_within_its_tick_and_depends_on_its_seed_alone(write: Wri
     assert spread == sorted(set(spread))
 
 
+def test_a_rule_broken_by_a_row_that_moved_names_both_its_places(write: Write) -> None:
+    path = write("log.csv", "ts,isl,osl,cap,in\n9,1,1,1,9\n2,1,5,4,3\n")
+    with pytest.raises(TraceError, match=r"row 0 \(source row 1\), column max_tokens: 4 is below"):
+        load(path, f"{MAP},max_tokens=cap,added=in:ms")
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    for wrong in (
+        {"on_zero_output": "skip"},
+        {"time_unit": "min"},
+        {"limit": 0},
+        {"hash_block_tokens": 0},
+        {"seed": 3},
+    ):
+        with pytest.raises(UsageError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+            ImportOptions(**wrong)
+
+
 def test_options_that_would_do_nothing_are_refused(write: Write) -> None:
+    log = write("log.csv", "ts,isl,osl\n0,1,1\n")
+    with pytest.raises(UsageError, match="zones are for dates"):
+        load(log, MAP, tz="Europe/Berlin")
     own = write("t.jsonl", '{"arrival_ns": 0, "prompt_tokens": 1, "output_tokens": 1}\n')
     with pytest.raises(UsageError, match="--spread is for imports"):
         load_trace(own, options=ImportOptions(spread=True))
     with pytest.raises(UsageError, match="there is no importer 'wildebeest'"):
         load_trace(own, fmt="wildebeest")
+    with pytest.raises(UsageError, match="nothing to import"):
+        import_trace(own)
