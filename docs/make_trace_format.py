@@ -139,11 +139,11 @@ from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.registry import load_trace
 from schedbench.workloads.store import iter_row_groups, write_trace
 
-trace = load_trace("log.csv", options=ImportOptions(
-    mapping={"arrival": "ts:ms", "prompt": "isl", "output": "osl"}))
-trace.column("prompt_tokens")       # a NumPy array; None when the trace has no such column
-write_trace(trace, "log.parquet")   # or .jsonl
-for part in iter_row_groups("log.parquet"):   # larger than memory; checked as it goes
+options = ImportOptions(mapping={"arrival": "ts:ms", "prompt": "isl", "output": "osl"})
+trace = load_trace("log.csv", options=options)
+trace.column("prompt_tokens")  # a NumPy array; None when the trace has no such column
+write_trace(trace, "log.parquet")  # or .jsonl
+for part in iter_row_groups("log.parquet"):  # larger than memory; checked as it goes
     ...
 ```
 """
