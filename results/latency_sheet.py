@@ -21,9 +21,8 @@ def latency_sheet(summary: Mapping[str, Any]) -> Sheet:
     """A row a latency, in one unit each; how many it is over, and how many it is not."""
     headings = (
         Heading("latency", is_number=False),
-        *map(Heading, ("n", "unfinished", "aborted")),
+        *map(Heading, ("n", "unfin.", "abort.")),
         *map(Heading, _POINTS),
-        Heading("", is_number=False),
     )
     left_out = [number(summary[f"requests_{how}"]) for how in ("unfinished", "aborted")]
     rows = []
@@ -32,7 +31,7 @@ def latency_sheet(summary: Mapping[str, Any]) -> Sheet:
         scale = time_scale([spread["p50"]])
         points = [Cell(scale.text(spread[point])) for point in _POINTS]
         counts = [Cell(number(spread["n"])), *(Cell(text, mark=Mark.QUIET) for text in left_out)]
-        rows.append((Cell(name), *counts, *points, Cell(scale.unit, mark=Mark.QUIET)))
+        rows.append((Cell(f"{name} {scale.unit}"), *counts, *points))
     return Sheet("", headings, tuple(rows), _warmup_note(summary))
 
 

@@ -40,12 +40,16 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table. Without headings it is a list of facts: a name and a sentence to each."""
+    """A table. Without headings it is a list of facts: a name and a sentence to each.
+
+    `keys`: how many columns say which row it is; on a narrow terminal each part repeats them.
+    """
 
     title: str
     headings: tuple[Heading, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    keys: int = 1
 
 
 @dataclass(frozen=True, slots=True)

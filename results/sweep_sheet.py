@@ -64,7 +64,7 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
         _pareto_column(numbers),
     ]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
-    sheet = Sheet("", tuple(heading for heading, _ in columns), rows, _NOTE)
+    sheet = Sheet("", tuple(heading for heading, _ in columns), rows, _NOTE, len(flags))
     failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
         {"flags": dict(point.flags), "failure": point.failure or None, "summary": point.summary}

@@ -1,9 +1,10 @@
 """How sheets look on a terminal, and as plain text in a pipe: the only room here that knows rich.
 
-Numbers are never cut: a table that is wider than the terminal is printed in its own width.
+Numbers are never cut: a table that is wider than the terminal is printed in parts below each other.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import Final, NamedTuple, TextIO
 
@@ -13,6 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from schedbench.results.fit import parts_that_fit
 from schedbench.results.sheet import Cell, Mark, Sheet, View
 
 _STYLES: Final = {
@@ -35,6 +37,8 @@ def show(view: View, file: TextIO) -> None:
         return
     width = Console(file=file).width
     console = Console(file=file, width=_NO_LIMIT, highlight=False)
+    parts = [part for sheet in view.sheets for part in parts_that_fit(sheet, width)]
+    view = replace(view, sheets=tuple(parts))
     for block in _blocks(view, console, width):
         console.print(block.content, width=width if block.wraps else None)
 

@@ -72,7 +72,7 @@ def test_colour_is_left_out_where_no_color_is_set(
 
 def test_every_row_of_percentiles_shows_how_many_it_is_over(view: View) -> None:
     titles = [heading.title for heading in view.sheets[0].headings]
-    assert titles[:4] == ["latency", "n", "unfinished", "aborted"]
+    assert titles[:4] == ["latency", "n", "unfin.", "abort."]
     summary = view.data
     for row, key in zip(view.sheets[0].rows, ("ttft_ns", "queue_ns", "tpot_ns"), strict=False):
         assert row[1].text == str(summary[key]["n"])
