@@ -52,7 +52,7 @@ def spelled_out(words: Sequence[str]) -> list[str]:
     """Plain switches with their value: `--no-x` becomes `--x off`, a lone `--x` `--x on`."""
     switches = {option_of(name) for name in FLAGS if is_switch(name)}
     found: list[str] = []
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         name = word.replace("_", "-")
         positive = name.replace("--no-", "--", 1)
         if positive in switches and name != positive:

@@ -74,7 +74,7 @@ def _number(word: str, option: str, kind: object) -> Decimal:
 def _range(start: Decimal, end: Decimal, step: str, where: str) -> Iterator[Decimal]:
     sign, digits = step[:1], step[1:]
     try:
-        size = Decimal(digits)
+        size = Decimal(digits if sign in ("+", "x") else "")
     except InvalidOperation:
         raise UsageError(f"{where}: the step {step!r} is not +N or xN; {FORMS}") from None
     grows = (sign == "+" and size > 0) or (sign == "x" and size > 1 and start > 0)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedbench.cli import console
 from schedbench.cli.configure import settle
@@ -19,14 +19,15 @@ from schedbench.cli.options import (
     TraceFile,
     Window,
 )
+from schedbench.cli.values import shown_option
 from schedbench.errors import UsageError
 
 LOOSENED_BY = {
-    "kv_blocks": "--num-gpu-blocks 4k:64k:x2",
-    "seats": "--max-num-seqs 64:1024:x2",
-    "budget": "--max-num-batched-tokens 2048:32768:x2",
+    "kv_blocks": "num_gpu_blocks",
+    "seats": "max_num_seqs",
+    "budget": "max_num_batched_tokens",
 }
-"""What to try for each limit that can bind."""
+"""The flag to raise for each limit that can bind."""
 
 if TYPE_CHECKING:
     from schedbench.cli.progress import ReplayProgress
@@ -89,11 +90,15 @@ def _show(run: "Run", trace: "Trace", assumed: dict[str, str], printing: Printin
     view = run_view(name, run.summary, warnings=run.warnings, assumed=assumed)
     print_view(view, printing.chosen)
     if run.path is not None:
-        console.plain(f"kept in {run.path}; next: {next_command(run.summary, trace.path)}")
+        console.plain(f"kept in {run.path}; next: {next_command(run)}")
 
 
-def next_command(summary: dict[str, Any], path: str | None) -> str:
+def next_command(run: "Run") -> str:
     """A sweep over the flag that held the replay back for longest, or more load if none did."""
-    held = [label for label in summary["binding_limit"] if label in LOOSENED_BY]
-    values = LOOSENED_BY[held[0]] if held else "--speedup 1,2,4,8"
-    return f"schedbench sweep {path or 'TRACE'} {values}"
+    held = [label for label in run.summary["binding_limit"] if label in LOOSENED_BY]
+    values = "--speedup 1,2,4,8"
+    if held:
+        name = LOOSENED_BY[held[0]]
+        now = run.manifest["scheduler"][name]
+        values = f"{shown_option(name)} {now},{2 * now},{4 * now}"
+    return f"schedbench sweep {run.manifest['trace']['path'] or 'TRACE'} {values}"

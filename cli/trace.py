@@ -2,6 +2,7 @@
 
 import typer
 
+from schedbench.cli import console
 from schedbench.cli.command import of_groups
 from schedbench.cli.help import Command, Group
 from schedbench.cli.trace_check import check
@@ -14,9 +15,16 @@ from schedbench.cli.trace_synth import synth
 trace = typer.Typer(
     cls=Group,
     help="Import, describe, check, cut, export and make traces.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@trace.callback(invoke_without_command=True)
+def _alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        console.result(context.get_help())
+
+
 trace.command("import", cls=Command)(of_groups(import_))
 trace.command(cls=Command)(of_groups(describe))
 trace.command(cls=Command)(of_groups(check))

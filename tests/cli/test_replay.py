@@ -1,0 +1,154 @@
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_runs import Cli
+
+from schedbench.results.stored_run import StoredRun
+
+TIGHT = ("--num-gpu-blocks", "80", "--max-model-len", "1024")
+
+
+def test_a_replay_prints_a_summary_and_says_where_it_is_kept(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, *TIGHT)
+    assert ran.code == 0
+    assert "40 of 40 finished" in ran.out
+    (kept,) = re.findall(r"kept in (runs/\S+);", ran.err)
+    assert StoredRun.open(kept).summary["requests_finished"] == 40
+
+
+def test_results_go_to_stdout_and_everything_else_to_stderr(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, *TIGHT, "--json")
+    assert json.loads(ran.out)["requests_finished"] == 40
+    assert "warning:" in ran.err
+
+
+def test_without_a_trace_the_shipped_sample_is_replayed_and_it_is_said(cli: Cli) -> None:
+    ran = cli("replay", "--limit", "50", "--no-store")
+    assert ran.code == 0
+    assert "50 of 50 finished" in ran.out
+    assert "shipped sample" in ran.err
+
+
+def test_what_nobody_said_about_the_server_is_shown_as_assumed(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, "--num-gpu-blocks", "80", "--no-store", "--cost", "pass:1ms")
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("assumed")]
+    assert "--block-size 16" in line
+    assert "--max-num-seqs 256" in line
+    assert "--num-gpu-blocks" not in line
+    assert "--cost" not in line
+
+
+def test_flags_may_have_underscores_and_counts_the_units_of_vllm(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, "--max_num_batched_tokens", "2k", "--max-model-len=1K", "--out", "r")
+    assert ran.code == 0
+    scheduler = StoredRun.open("r").manifest["scheduler"]
+    assert (scheduler["max_num_batched_tokens"], scheduler["max_model_len"]) == (2000, 1024)
+
+
+def test_switches_have_their_no_form(cli: Cli, small: Path) -> None:
+    cli("replay", small, "--no-enable-prefix-caching", "--no-async-scheduling", "--out", "r")
+    scheduler = StoredRun.open("r").manifest["scheduler"]
+    assert (scheduler["enable_prefix_caching"], scheduler["async_scheduling"]) == (False, False)
+
+
+def test_no_store_leaves_nothing_behind(cli: Cli, small: Path, tmp_path: Path) -> None:
+    assert cli("replay", small, "--no-store").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["small.parquet"]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+def test_every_format_holds_the_passes(cli: Cli, small: Path, form: str) -> None:
+    ran = cli("replay", small, *TIGHT, "--no-store", "--format", form)
+    passes = json.loads(cli("replay", small, *TIGHT, "--no-store", "--json").out)["passes"]
+    assert str(passes) in ran.out
+
+
+def test_csv_is_one_row_a_number(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, *TIGHT, "--no-store", "--format", "csv")
+    rows = {row["metric"]: row["value"] for row in csv.DictReader(io.StringIO(ran.out))}
+    assert rows["requests_finished"] == "40"
+    assert int(rows["preempted"]) > 0
+
+
+def test_windows_are_half_open_and_the_limit_counts_inside_them(cli: Cli, small: Path) -> None:
+    def replayed(*words: str) -> int:
+        ran = cli("replay", small, "--no-store", "--json", *words)
+        return json.loads(ran.out)["requests"]
+
+    assert replayed("--from", "50ms", "--to", "100ms") == 10
+    assert replayed("--from", "50ms", "--to", "100ms", "--limit", "3") == 3
+
+
+def test_the_warm_up_is_left_out_and_said(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, "--no-store", "--warmup", "100ms", "--json")
+    summary = json.loads(ran.out)
+    assert summary["requests_in_warmup"] == 20
+    assert summary["ttft_ns"]["n"] == 20
+
+
+def test_goodput_is_there_when_bounds_are(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, "--no-store", "--slo", "ttft:500ms,tpot:50ms", "--json")
+    assert json.loads(ran.out)["goodput"]["slo_ns"] == {"ttft": 500_000_000, "tpot": 50_000_000}
+
+
+def test_events_act_on_the_replay(cli: Cli, small: Path, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text(
+        '{"at": "20ms", "op": "abort", "request": 3}\n{"at": "30ms", "op": "abort", "request": 4}\n'
+    )
+    ran = cli("replay", small, "--no-store", "--events", events, "--json")
+    assert json.loads(ran.out)["requests_aborted"] == 2
+
+
+def test_a_whole_server_command_line_is_taken_and_what_it_leaves_out_is_listed(
+    cli: Cli, small: Path
+) -> None:
+    line = "vllm serve some/model --max-num-seqs 7 --tensor-parallel-size 2 --port 80"
+    ran = cli("replay", small, "--serve-args", line, "--max-num-seqs", "9", "--out", "r")
+    assert ran.code == 0
+    assert StoredRun.open("r").manifest["scheduler"]["max_num_seqs"] == 9
+    assert "--max-num-seqs is 9 as given, not 7 as in --serve-args" in ran.err
+    assert "no effect on scheduling: --tensor-parallel-size" in ran.err
+    assert "no effect on scheduling: --port (the HTTP front end)" in ran.err
+
+
+def test_a_file_of_another_format_is_imported_and_what_was_guessed_is_said(
+    cli: Cli, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,isl,osl\n1000,30,4\n1500,40,5\n")
+    ran = cli("replay", log, "--map", "arrival=ts:ms,prompt=isl,output=osl", "--no-store", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["requests"] == 2
+    assert "2 requests over 0.5 s" in ran.err
+    assert "milliseconds" in ran.err
+
+
+def test_a_stalled_replay_ends_with_3_and_names_the_flag_that_helps(cli: Cli, small: Path) -> None:
+    ran = cli(
+        "replay", small, "--num-gpu-blocks", "13", "--max-model-len", "1024",
+        "--no-scheduler-reserve-full-isl", "--no-enable-prefix-caching", "--out", "stalled",
+        "--too-long", "drop",
+    )  # fmt: skip
+    assert ran.code == 3
+    assert "stalled: no request can be scheduled any more" in ran.err
+    assert "--num-gpu-blocks" in ran.err
+    assert "what was recorded is in stalled" in ran.err
+
+
+def test_prompts_over_the_pool_are_refused_before_anything_runs(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, "--num-gpu-blocks", "6", "--max-model-len", "1024")
+    assert ran.code == 2
+    assert "longer than the whole KV pool of 5 usable blocks (80 tokens)" in ran.err
+    assert "--too-long drop|truncate" in ran.err
+
+
+def test_the_next_command_loosens_what_held_the_replay_back(cli: Cli, small: Path) -> None:
+    tight = cli("replay", small, *TIGHT)
+    assert f"next: schedbench sweep {small} --num-gpu-blocks 80,160,320" in tight.err
+    roomy = cli("replay", small)
+    assert f"next: schedbench sweep {small} --speedup 1,2,4,8" in roomy.err

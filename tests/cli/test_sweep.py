@@ -1,0 +1,161 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_runs import Cli
+
+from schedbench.cli.flag_lists import spelled_out
+from schedbench.results.stored_run import StoredRun
+
+FIXED = ("--max-model-len", "1024", "--jobs", "1")
+
+
+def points(out: str) -> list[tuple[dict[str, object], int | None]]:
+    return [
+        (each["flags"], each["summary"] and each["summary"]["passes"]) for each in json.loads(out)
+    ]
+
+
+def test_a_grid_gives_a_row_for_each_combination_the_last_flag_fastest(
+    cli: Cli, small: Path
+) -> None:
+    ran = cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--num-gpu-blocks", "80:320:x2",
+              "--no-store", "--json")  # fmt: skip
+    assert ran.code == 0
+    found = [tuple(flags.values()) for flags, _ in points(ran.out)]
+    assert found == [(4, 80), (4, 160), (4, 320), (8, 80), (8, 160), (8, 320)]
+
+
+def test_the_table_marks_the_best_and_names_the_binding_limit(cli: Cli, small: Path) -> None:
+    ran = cli("sweep", small, *FIXED, "--max-num-seqs", "2,64", "--no-store")
+    rows = [line for line in ran.out.splitlines() if re.match(r"\s+(2|64) ", line)]
+    assert len(rows) == 2
+    assert "seats" in rows[0]
+    assert "* " in rows[1]
+
+
+def test_a_point_is_what_replay_makes_of_the_same_flags(cli: Cli, small: Path) -> None:
+    swept = points(
+        cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--speedup", "1,2", "--no-store",
+            "--json").out
+    )  # fmt: skip
+    for flags, passes in swept:
+        alone = cli(
+            "replay", small, "--max-model-len", "1024", "--max-num-seqs", flags["max-num-seqs"],
+            "--speedup", flags["speedup"], "--no-store", "--json",
+        )  # fmt: skip
+        assert json.loads(alone.out)["passes"] == passes
+
+
+def test_several_processes_find_what_one_does(cli: Cli, small: Path) -> None:
+    words = ("sweep", small, "--max-model-len", "1024", "--max-num-seqs", "4,8,16", "--json")
+    alone = cli(*words, "--jobs", "1", "--no-store")
+    together = cli(*words, "--jobs", "2", "--out", "kept")
+    assert points(together.out) == points(alone.out)
+    assert len(list(Path("kept/points").iterdir())) == 3
+
+
+def test_switches_and_costs_can_vary_and_plain_switches_are_fixed(cli: Cli, small: Path) -> None:
+    ran = cli("sweep", small, *FIXED, "--enable-prefix-caching", "on,off", "--no-async-scheduling",
+              "--cost", "pass:1ms,linear:8ms,0.03ms", "--out", "kept", "--json")  # fmt: skip
+    assert [tuple(flags.values()) for flags, _ in points(ran.out)] == [
+        (True, "pass:1ms"),
+        (True, "linear:8ms,0.03ms"),
+        (False, "pass:1ms"),
+        (False, "linear:8ms,0.03ms"),
+    ]
+    runs = [StoredRun.open(path) for path in Path("kept/points").iterdir()]
+    assert {run.manifest["scheduler"]["async_scheduling"] for run in runs} == {False}
+
+
+def test_a_lone_switch_is_on_and_its_no_form_off() -> None:
+    given = ["t.csv", "--no-async_scheduling", "--enable-prefix-caching", "--max-num-seqs", "4,8"]
+    assert spelled_out(given) == [
+        "t.csv", "--async-scheduling", "off", "--enable-prefix-caching", "on",
+        "--max-num-seqs", "4,8",
+    ]  # fmt: skip
+    assert spelled_out(["--enable-prefix-caching", "on,off"]) == [
+        "--enable-prefix-caching",
+        "on,off",
+    ]
+
+
+def test_a_point_that_is_impossible_or_stalls_is_a_row_with_its_reason(
+    cli: Cli, small: Path
+) -> None:
+    ran = cli("sweep", small, *FIXED, "--num-gpu-blocks", "6,13,160", "--no-async-scheduling",
+              "--no-scheduler-reserve-full-isl", "--no-enable-prefix-caching", "--out", "kept",
+              "--json")  # fmt: skip
+    assert ran.code == 0
+    found = {each["flags"]["num-gpu-blocks"]: each["failure"] for each in json.loads(ran.out)}
+    assert "longer than the whole KV pool" in found[6]
+    assert found[13].startswith("stalled: no request can be scheduled any more")
+    assert found[160] is None
+
+
+def test_3_is_the_exit_code_when_no_point_finished(cli: Cli, small: Path) -> None:
+    ran = cli("sweep", small, *FIXED, "--num-gpu-blocks", "5,6", "--no-store")
+    assert ran.code == 3
+    assert ran.err.splitlines()[-1].startswith("error: no point of the sweep finished")
+
+
+def test_points_that_lie_complete_are_reused_and_the_table_is_the_same(
+    cli: Cli, small: Path
+) -> None:
+    words = ("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--num-gpu-blocks", "13,160",
+             "--no-scheduler-reserve-full-isl", "--no-enable-prefix-caching")  # fmt: skip
+    first = cli(*words, "--out", "kept")
+    (whole, cut, *_) = sorted(Path("kept/points").glob("*160*"))
+    (cut / "manifest.json").write_text('{"schema_version": 1, "complete": false}')
+    before = (whole / "summary.json").stat().st_mtime_ns
+    again = cli(*words, "--resume", "kept")
+    assert again.out == first.out
+    assert (whole / "summary.json").stat().st_mtime_ns == before
+    assert StoredRun.open(cut).is_complete
+
+
+def test_a_sweep_is_not_resumed_with_another_trace(cli: Cli, small: Path) -> None:
+    cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--out", "kept")
+    ran = cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--resume", "kept", "--limit", "9")
+    assert ran.code == 2
+    assert "holds a sweep of another trace" in ran.err
+    assert "is no sweep" in cli("sweep", small, "--max-num-seqs", "4,8", "--resume", ".").err
+
+
+def test_a_folder_is_never_written_over(cli: Cli, small: Path) -> None:
+    cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--out", "kept")
+    ran = cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--out", "kept")
+    assert ran.code == 4
+    assert "--resume kept" in ran.err
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_sweep_shows_and_keeps_what_it_has(tmp_path: Path, jobs: str) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "schedbench", "sweep", "--max-num-seqs", "1,0"),
+            *("--out", "kept", "--jobs", jobs),
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("kept/points/*/passes")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "--resume kept" in err
+    assert err.splitlines()[-1] == "error: interrupted"
+    if jobs == "2":
+        assert "failed" in out  # the point with 0 seats was refused at once, and is shown

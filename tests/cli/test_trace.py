@@ -1,0 +1,109 @@
+import json
+from pathlib import Path
+
+import pytest
+from cli_runs import Cli
+
+from schedbench.workloads.store import read_trace
+
+LOG = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    return path
+
+
+def test_an_import_says_what_it_guessed(cli: Cli, log: Path) -> None:
+    ran = cli("trace", "import", log, "-o", "log.parquet")
+    assert ran.code == 0
+    assert "azure (by its content)" in ran.out
+    assert "dates without a zone, in UTC (assumed; see --tz)" in ran.out
+    assert "2 over 4.3 s" in ran.out
+    assert read_trace("log.parquet").num_requests == 2
+
+
+def test_a_file_is_written_over_only_with_force(cli: Cli, log: Path) -> None:
+    cli("trace", "import", log, "-o", "log.parquet")
+    refused = cli("trace", "import", log, "-o", "log.parquet")
+    assert refused.code == 4
+    assert "give --force to write over it" in refused.err
+    assert cli("trace", "import", log, "-o", "log.parquet", "--force").code == 0
+
+
+def test_dropped_rows_are_counted(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG + "2023-11-16 18:15:51.0000000,9,0\n")
+    assert "--on-zero-output drop" in cli("trace", "import", path, "-o", "x.parquet").err
+    ran = cli("trace", "import", path, "--on-zero-output", "drop", "-o", "x.parquet")
+    assert "dropped: 1" in ran.out
+
+
+def test_columns_are_named_with_map(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "any.csv"
+    path.write_text("ts,isl,osl\n1000,30,4\n1500,40,5\n")
+    ran = cli("trace", "import", path, "--map", "arrival=ts:ms,prompt=isl,output=osl",
+              "-o", "x.jsonl", "--json")  # fmt: skip
+    assert json.loads(ran.out)["duration_ns"] == 500_000_000
+
+
+def test_a_row_that_breaks_a_rule_is_named(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG.replace("396", "-1"))
+    ran = cli("trace", "check", path)
+    assert ran.code == 2
+    assert "row 1 (line 3), column ContextTokens" in ran.err
+
+
+def test_a_trace_that_keeps_the_rules_is_said_to(cli: Cli, small: Path) -> None:
+    ran = cli("trace", "check", small, "--max-model-len", "150")
+    assert ran.code == 0
+    assert "40 requests keep every rule" in ran.out
+    assert "leave no room" in ran.out
+    assert cli("trace", "check", small, "--max-model-len", "150", "--strict").code == 1
+
+
+def test_a_description_has_lengths_rate_and_plots(cli: Cli, small: Path) -> None:
+    ran = cli("trace", "describe", small)
+    assert "200 a second over 195.0 ms" in ran.out
+    assert "█" in ran.out
+    assert "prompt tokens" in ran.out
+    assert json.loads(cli("trace", "describe", small, "--json").out)["requests"] == 40
+
+
+def test_a_slice_is_the_window_then_the_limit_then_scaled_and_repeated(
+    cli: Cli, small: Path
+) -> None:
+    cli("trace", "slice", small, "--from", "50ms", "--limit", "10", "--speedup", "2",
+        "--repeat", "3", "-o", "cut.parquet")  # fmt: skip
+    cut = read_trace("cut.parquet")
+    assert cut.num_requests == 30
+    assert [step["step"] for step in cut.provenance["transforms"]] == ["slice", "scale", "repeat"]
+
+
+def test_an_export_prints_the_command_that_replays_it(cli: Cli, small: Path) -> None:
+    ran = cli("trace", "export", small, "-o", "timed.jsonl")
+    assert "vllm bench serve --dataset-name timed_trace --dataset-path timed.jsonl" in ran.out
+    assert "client" in ran.err
+    assert len(Path("timed.jsonl").read_text().splitlines()) == 40
+
+
+def test_equal_seeds_make_equal_traces(cli: Cli) -> None:
+    words = ("trace", "synth", "--requests", "50", "--turns", "uniform:low=1,high=3", "--json")
+    digests = {
+        json.loads(cli(*words, "-o", f"{n}.parquet", "--seed", s).out)["digest"]
+        for n, s in enumerate(["7", "7", "8"])
+    }
+    assert len(digests) == 2
+
+
+def test_sessions_need_turns(cli: Cli) -> None:
+    ran = cli("trace", "synth", "--think-ms", "100", "-o", "x.parquet")
+    assert ran.code == 2
+    assert "give --turns too" in ran.err
