@@ -1,6 +1,8 @@
 """`schedbench doctor`: versions, and what is missing for which feature."""
 
 import platform
+import shutil
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -35,7 +37,11 @@ def doctor(*, printing: Printing) -> None:
 def _view() -> "View":
     from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
 
-    rows = [("python", platform.python_version(), "", "")]
+    gpus = gpu_names()
+    rows = [
+        ("python", platform.python_version(), "", ""),
+        ("GPU", ", ".join(gpus) or "none", "measured passes, check-gpu", ""),
+    ]
     rows += [(name, version_of(name) or "missing", "", "") for name in CORE]
     for name, (purpose, remedy) in OPTIONAL.items():
         found = version_of(name)
@@ -55,10 +61,24 @@ def _view() -> "View":
         "platform": f"{platform.system()} {platform.machine()}",
         "executable": sys.executable,
         "scheduler": "vLLM 0.26.0",
-        "packages": {name: None if found == "missing" else found for name, found, _, _ in rows},
+        "gpus": gpus,
+        "packages": {name: version_of(name) for name in (*CORE, *OPTIONAL)},
         "missing": {name: purpose for name, found, purpose, _ in rows if found == "missing"},
     }
     return View("", (sheet,), sheet, data)
+
+
+def gpu_names() -> list[str]:
+    """NVIDIA's GPUs as its own tool names them; none where the tool is not there or fails."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    command = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in found.stdout.splitlines() if line.strip()]
 
 
 def version_of(package: str) -> str | None:

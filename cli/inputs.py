@@ -1,6 +1,6 @@
 """Traces and replay options from what was typed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedbench.cli import console
@@ -79,12 +79,13 @@ def cut(trace: "Trace", window: Window) -> "Trace":
 
     if window == Window():
         return trace
-    return slice_trace(
+    part = slice_trace(
         trace,
         from_ns=_duration(window.from_, "--from"),
         to_ns=_duration(window.to, "--to"),
         limit=_count(window.limit, "--limit"),
     )
+    return replace(part, path=trace.path)  # what it was cut from; provenance says how
 
 
 def replay_options(
