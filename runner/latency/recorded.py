@@ -28,6 +28,7 @@ class RecordedRunner:
     durations_ns: Sequence[int]
     tokens: Sequence[int] | None = None
     name: str = "recorded"
+    needs_block_ids = False
 
     @classmethod
     def from_run(cls, path: str | Path) -> Self:

@@ -29,6 +29,7 @@ class LatencyRunner:
     work_model: WorkModel
     profile: Profile | None = None
     eager: bool = False  # no captured graphs, as with vLLM's --enforce-eager
+    needs_block_ids = False
 
     outside: Counter[str] = field(default_factory=Counter)
     num_passes: int = 0

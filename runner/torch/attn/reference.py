@@ -1,0 +1,110 @@
+"""Attention in plain torch: a loop that is easy to believe, and batched SDPA for the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from schedbench.runner.torch.attn.interface import AttnInput
+
+
+def gather(cache: torch.Tensor, batch: AttnInput, row: int | slice, num_keys: int) -> torch.Tensor:
+    """The first `num_keys` keys or values of some rows, out of their blocks.
+
+    `[num_keys, Hkv, D]` of one row, `[n, num_keys, Hkv, D]` of a slice of n.
+    """
+    size = cache.shape[1]
+    num_blocks = -(-num_keys // size)
+    table = batch.block_table[batch.rows[row].long(), :num_blocks].long()
+    found = cache[table]
+    return found.flatten(-4, -3)[..., :num_keys, :, :]
+
+
+class LoopAttention:
+    """The oracle: row by row, softmax written out, in `dtype` (float64 to judge kernels by)."""
+
+    name = "loop"
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        self._dtype = dtype
+
+    def __call__(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttnInput
+    ) -> torch.Tensor:
+        """Attend token by token's worth of keys; see `Attention` for the shapes."""
+        out = torch.zeros_like(q)
+        group = q.shape[1] // keys.shape[2]
+        begins = batch.cu_q.tolist()
+        for row, length in enumerate(batch.seq_lens_host.tolist()):
+            if not length:
+                continue
+            begin, end = begins[row], begins[row + 1]
+            k = gather(keys, batch, row, length).to(self._dtype).repeat_interleave(group, dim=1)
+            v = gather(values, batch, row, length).to(self._dtype).repeat_interleave(group, dim=1)
+            scores = torch.einsum("qhd,khd->hqk", q[begin:end].to(self._dtype), k)
+            scores = scores * q.shape[-1] ** -0.5
+            context = length - (end - begin)
+            at = torch.arange(end - begin, device=q.device)[:, None] + context
+            seen = torch.arange(length, device=q.device)[None, :] <= at
+            weights = scores.masked_fill(~seen, float("-inf")).softmax(dim=-1)
+            out[begin:end] = torch.einsum("hqk,khd->qhd", weights, v).to(q.dtype)
+        return out
+
+
+class BatchedSdpa:
+    """SDPA over gathered keys: all decodes in one call, each chunk in one.
+
+    The query heads of a group stand in the query axis beside each other, so that keys and values
+    are never repeated. Places behind a row's end hold whatever its blocks last held: they are
+    cleared, because a masked NaN is still a NaN.
+    """
+
+    name = "sdpa"
+
+    def __call__(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttnInput
+    ) -> torch.Tensor:
+        """Attend decodes, then chunks; see `Attention` for the shapes."""
+        out = torch.empty_like(q)
+        decodes = batch.num_decodes
+        if decodes:
+            out[:decodes] = self._decodes(q[:decodes], keys, values, batch)
+        begins = batch.cu_q.tolist()
+        for row in range(decodes, batch.num_seqs):
+            begin, end = begins[row], begins[row + 1]
+            length = int(batch.seq_lens_host[row])
+            k, v = gather(keys, batch, row, length), gather(values, batch, row, length)
+            out[begin:end] = _chunk(q[begin:end], k, v)
+        return out
+
+    def _decodes(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttnInput
+    ) -> torch.Tensor:
+        num, heads, width = q.shape
+        kv_heads = keys.shape[2]
+        longest = int(batch.seq_lens_host[:num].max())
+        rows = slice(0, num)
+        inside = torch.arange(longest, device=q.device) < batch.seq_lens[:num, None]  # [n, keys]
+        behind = ~inside[:, :, None, None]
+        k = gather(keys, batch, rows, longest).masked_fill(behind, 0).transpose(1, 2)
+        v = gather(values, batch, rows, longest).masked_fill(behind, 0).transpose(1, 2)
+        grouped = q.view(num, kv_heads, heads // kv_heads, width)
+        mask = inside[:, None, None, :]
+        return scaled_dot_product_attention(grouped, k, v, attn_mask=mask).reshape(q.shape)
+
+
+def _chunk(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """One row: `q [q, H, D]`, `k` and `v` `[keys, Hkv, D]`; causal to the end of the keys."""
+    num, heads, width = q.shape
+    kv_heads, length = k.shape[1], k.shape[0]
+    group = heads // kv_heads
+    folded = q.view(num, kv_heads, group, width).permute(1, 2, 0, 3)
+    folded = folded.reshape(kv_heads, group * num, width)
+    at = torch.arange(length - num, length, device=q.device)
+    seen = torch.arange(length, device=q.device)[None, :] <= at[:, None]
+    mask = seen.repeat(group, 1)
+    out = scaled_dot_product_attention(folded, k.transpose(0, 1), v.transpose(0, 1), attn_mask=mask)
+    return out.view(kv_heads, group, num, width).permute(2, 0, 1, 3).reshape(q.shape)

@@ -1,0 +1,166 @@
+"""The torch runner: every scheduled pass is a forward pass of a real decoder.
+
+What the clock advances by is the time on the device. The host's time stands apart: vLLM prepares
+the next pass while the device works, so a measured host time of this code would be no server's.
+The model's own tokens decide nothing: what comes next is the trace's.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from schedbench.errors import UsageError
+from schedbench.runner.api import PassResult, RunnerInfo
+from schedbench.runner.torch.build import EngineOptions, build_engine
+from schedbench.runner.torch.device import out_of_memory
+from schedbench.runner.torch.graphs import CompileCounter
+from schedbench.runner.torch.invariants import check_slots, check_written_blocks
+from schedbench.runner.torch.timing import DeviceTimer
+from schedbench.runner.torch.warm_up import warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from schedbench.runner.torch.batch import Batch
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.output import SchedulerOutput
+
+    OnLogits = Callable[[list[str], torch.Tensor], None]
+
+
+@dataclass
+class TorchRunner:
+    """Executes passes on a GPU or a CPU.
+
+    Args:
+        options: model, device, dtype, attention and the like.
+        keep_tokens: hand the model's own tokens out with each pass.
+        paranoid: check every pass that no block is written which two live requests hold.
+        host_floor_ns: a pass takes at least this long on the clock (a server's host time).
+        on_logits: called with request ids and logits of the sampled rows; passes run eagerly.
+
+    Raises (in `open`):
+        UsageError: no such device, or not enough memory.
+        UnsupportedError: a model field or an attention that is not modelled.
+        InvariantError: attention's self-check failed.
+    """
+
+    options: EngineOptions = field(default_factory=EngineOptions)
+    keep_tokens: bool = False
+    paranoid: bool = False
+    host_floor_ns: int = 0
+    on_logits: OnLogits | None = None
+    needs_block_ids = True
+
+    def open(self, config: SchedulerConfig) -> RunnerInfo:
+        """Load, allocate, check, capture and warm up; minutes for a large model."""
+        try:
+            self.engine, details = build_engine(self.options, config)
+            self._compiles = CompileCounter()
+            details.update(warm_up(self.engine))
+        except torch.OutOfMemoryError as error:
+            raise out_of_memory(error, "loading the model and its cache") from error
+        self._compiled_before = self._compiles.count
+        self._timer = DeviceTimer(self.engine.device)
+        gc.collect()
+        gc.freeze()
+        details["compiled_in_passes"] = self._compiled = [0]
+        details["host_floor_ns"] = self.host_floor_ns
+        return RunnerInfo("torch", "measured", _describe(details), details)
+
+    def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
+        """Run one pass, and wait for its tokens."""
+        began = time.perf_counter_ns()
+        batch = self.engine.builder.build(scheduler_output)
+        check_slots(self.engine, batch)
+        if self.paranoid:
+            check_written_blocks(self.engine, batch)
+        if not batch.num_tokens:
+            host_ns = time.perf_counter_ns() - began
+            return PassResult(max(host_ns, self.host_floor_ns, 1), "measured", 0, host_ns)
+        try:
+            return self._forward(batch, began)
+        except torch.OutOfMemoryError as error:
+            raise out_of_memory(error, f"computing a pass of {batch.num_tokens} tokens") from error
+
+    def _forward(self, batch: Batch, began: int) -> PassResult:
+        engine, timer = self.engine, self._timer
+        bucket = None if self.on_logits else engine.bucket(batch)
+        if bucket is not None:
+            engine.builder.pad(batch, bucket)
+        prepared = time.perf_counter_ns()
+        timer.start()
+        engine.upload(batch)
+        if self.on_logits is not None:
+            logits = engine.logits(batch)
+            tokens, graph = logits.argmax(dim=-1), False
+        else:
+            tokens, graph = engine.sampled(batch, bucket)
+        timer.stop()
+        launched = time.perf_counter_ns()
+        device_ns = timer.wait()
+        waited = time.perf_counter_ns()
+        found = tokens.tolist()
+        if self.on_logits is not None:
+            self.on_logits(self._sampled_ids(batch), logits)
+        host_ns = prepared - began + time.perf_counter_ns() - waited
+        if engine.device.type == "cuda":  # launching is work of the host, beside the device's
+            host_ns += launched - prepared
+        self._compiled[0] = self._compiles.count - self._compiled_before
+        return PassResult(
+            max(device_ns, self.host_floor_ns),
+            "measured",
+            device_ns,
+            host_ns,
+            "full" if graph else None,
+            dict(zip(self._sampled_ids(batch), found, strict=True)) if self.keep_tokens else None,
+        )
+
+    def _sampled_ids(self, batch: Batch) -> list[str]:
+        """Ids of the rows that got a token, in the order of the tokens."""
+        ends = batch.q.cumsum() - 1
+        sampled = set(self.engine.builder.sample_of(batch).tolist())
+        return [each for each, end in zip(batch.request_ids, ends, strict=True) if end in sampled]
+
+    def notes(self) -> list[str]:
+        """What a reader of the results has to know once the passes are done."""
+        if not self._compiled[0]:
+            return []
+        return [f"{self._compiled[0]} kernels were compiled inside timed passes"]
+
+    def close(self) -> None:
+        """Let go of the model and the cache."""
+        gc.unfreeze()
+        self._compiles.close()
+        self.engine.release()
+        if self.engine.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _describe(details: dict[str, Any]) -> str:
+    return (
+        f"forward passes of {details['model']} ({details['weights']} weights, {details['dtype']}) "
+        f"on {details['device_name']}, attention {details['attention']}"
+    )
+
+
+def make_torch_runner(model: str = "tiny", **options: Any) -> TorchRunner:  # noqa: ANN401
+    """A runner from what a command line gives: see EngineOptions for the names.
+
+    Raises:
+        UsageError: an option that does not exist.
+    """
+    runner_options = {
+        name: options.pop(name)
+        for name in ("keep_tokens", "paranoid", "host_floor_ns", "on_logits")
+        if name in options
+    }
+    try:
+        return TorchRunner(EngineOptions(model=model, **options), **runner_options)
+    except TypeError as error:
+        raise UsageError(f"the torch runner: {error}") from error
