@@ -72,6 +72,7 @@ class RemoteStore:
     _entries: dict[str, Row] = field(default_factory=dict)
     _loads: list[_Transfer] = field(default_factory=list)
     _sends: list[_Transfer] = field(default_factory=list)
+    _just_loaded: list[str] = field(default_factory=list)
 
     def add_request(self, request: Row) -> None:
         if remote := request.get("remote_kv"):
@@ -106,14 +107,16 @@ class RemoteStore:
 
     def request_finished(self, request_id: str) -> bool:
         entry = self._entries.get(request_id, {})
-        if not entry.get("send_delay"):
+        loading = [*self._just_loaded, *(load.request_id for load in self._loads)]
+        if request_id in loading or not entry.get("send_delay"):
             return False
         self._sends.append(_Transfer(request_id, self.now + entry["send_delay"]))
         return True
 
     def take_loaded(self, index: int) -> list[str]:
         """Loads reported with the update of pass `index`."""
-        return _take_due(self._loads, index)
+        self._just_loaded = _take_due(self._loads, index)
+        return self._just_loaded
 
     def take_sent(self, index: int) -> list[str]:
         """Sends reported with the update of pass `index`."""

@@ -2,14 +2,19 @@
 
     python -m schedbench.runner.record_golden IN.jsonl.gz OUT.jsonl.gz
     python -m schedbench.runner.record_golden --check LOG.jsonl.gz ...
+    python -m schedbench.runner.record_golden --fuzz FIRST COUNT FOLDER [--features a,b]
 
-`--check` runs each log's scenario again and compares every column of every pass.
+`--check` runs each log's scenario again and compares every column of every pass. `--fuzz`
+records random scenarios, drawn for the installed release, by seed.
 """
 
 import argparse
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
+from schedbench.runner.fuzz import draw_scenario
+from schedbench.runner.fuzz_flags import FEATURES
 from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import (
     Difference,
@@ -41,11 +46,25 @@ def check(path: Path) -> Difference | None:
     return first_difference(log, record(log))
 
 
+def record_random(first: int, count: int, folder: Path, features: Collection[str]) -> None:
+    """Write `fuzz.SEED.jsonl.gz` for `count` seeds from `first` on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(first, first + count):
+        log = record(draw_scenario(seed, vllm_version(), features))
+        write_log(folder / f"fuzz.{seed}.jsonl.gz", log)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--fuzz", nargs=2, type=int, metavar=("FIRST", "COUNT"))
+    parser.add_argument("--features", default=",".join(FEATURES))
     parser.add_argument("paths", nargs="+", type=Path)
     options = parser.parse_args(arguments)
+    if options.fuzz:
+        first, count = options.fuzz
+        record_random(first, count, options.paths[0], options.features.split(","))
+        return 0
     if not options.check:
         source, target = options.paths
         write_log(target, record(read_log(source)))

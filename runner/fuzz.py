@@ -1,0 +1,259 @@
+"""Random golden scenarios: seeded, from the standard library, valid for a release of vLLM.
+
+    python -m schedbench.runner.record_golden --fuzz FIRST COUNT FOLDER [--features a,b]
+
+Each case draws some features, small pools and short requests, so that rare branches
+(evictions, unwinding, set-aside requests, failed loads) are reached within some hundred passes.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from schedbench.runner.fuzz_flags import FEATURES, RELEASES, chance, draw_features, draw_flags
+from schedbench.runner.golden_log import GoldenLog
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Row = dict[str, Any]
+MAX_PASSES = 1500
+MAX_IDLE = 25
+BASE_US, PER_TOKEN_US = 8000, 30
+GROUPS = 4  # prompts of one group begin alike
+
+
+def draw_scenario(
+    seed: int, release: str = RELEASES[0], allowed: Collection[str] = tuple(FEATURES)
+) -> GoldenLog:
+    """The case of this seed; `allowed` restricts the features that may be drawn."""
+    rng = random.Random(f"{release} {seed}")  # noqa: S311
+    features = draw_features(rng, release, allowed)
+    flags = draw_flags(rng, release, features)
+    requests = Requests(rng, flags, features).draw()
+    header: Row = {
+        "format": "schedbench-oracle/1",
+        "vllm": release,
+        "name": f"fuzz.{seed}",
+        "note": "Random: " + " ".join(sorted(features)),
+        "config": flags,
+        "clock": {"mode": "pass"},
+        "events": draw_events(rng, flags, features, requests),
+        "max_passes": MAX_PASSES,
+        "max_idle": MAX_IDLE,
+    }
+    if release != RELEASES[0]:
+        header["vllm_version"] = release
+    if "flush" in features:
+        header["flush_pass"] = True
+    if "linear_clock" in features:
+        header["clock"] = {"mode": "linear", "base_us": BASE_US, "per_token_us": PER_TOKEN_US}
+        for request in requests:
+            request["arrival"] = request["arrival"] * BASE_US + rng.randrange(BASE_US)
+    return GoldenLog(header, requests)
+
+
+class Requests:
+    """Draws the request rows of one case."""
+
+    def __init__(self, rng: random.Random, flags: Row, features: Collection[str]) -> None:
+        self._rng, self._flags, self._features = rng, flags, features
+        self._clock = 0
+        self._max_tokens = flags["max_model_len"]  # of prompt and output
+        if "max_num_partial_prefills" in flags and flags["async_scheduling"]:
+            # 0.26.0 lets a padded decode touch max_model_len and then fails in the next pass.
+            self._max_tokens -= flags["num_speculative_tokens"] + 1
+        self._longest_prompt = self._max_tokens - 1
+        self._gap = rng.choice([0.3, 1.0, 2.0])
+        self._rows: list[Row] = []
+
+    def draw(self) -> list[Row]:
+        for number in range(self._rng.randint(6, 30)):
+            self._clock += int(self._rng.expovariate(1 / self._gap)) if self._gap else 0
+            if "streaming" in self._features and chance(self._rng, 0.4):
+                self._rows += self._session(f"s{number}")
+            else:
+                self._rows.append(self._request(str(number)))
+        return self._rows
+
+    def _request(self, request_id: str) -> Row:
+        rng = self._rng
+        prompt = self._prompt(request_id)
+        row: Row = {"id": request_id, "arrival": self._clock, "prompt": prompt}
+        row["max_tokens"] = rng.choice([1, 2, 3, 5, 8, 13, 21, 34, 55])
+        if self._flags["async_scheduling"] and self._flags["num_speculative_tokens"]:
+            row["max_tokens"] = min(row["max_tokens"], self._max_tokens - _length(prompt))
+        return row | self._extras(_length(prompt))
+
+    def _extras(self, prompt_length: int) -> Row:
+        rng, features = self._rng, self._features
+        extras: Row = {}
+        if "priority" in features:
+            extras["priority"] = rng.randrange(3)
+        if "lora" in features and chance(rng, 0.8):
+            extras["lora"] = rng.randint(1, 4)
+        if "prefix" in features and chance(rng, 0.1):
+            extras["cache_salt"] = rng.choice(["a", "b"])
+        if "grammar" in features and chance(rng, 0.4):
+            extras["grammar"] = self._grammar()
+        if "remote_kv" in features and chance(rng, 0.6):
+            extras["remote_kv"] = self._remote_kv(prompt_length)
+        if "encoder" in features and chance(rng, 0.7):
+            extras["mm"] = self._encoder_inputs(prompt_length)
+        if "speculation" in features:
+            count = self._flags["num_speculative_tokens"]
+            extras["accept"] = [rng.randint(0, count) for _ in range(rng.randint(1, 4))]
+            if chance(rng, 0.7):
+                extras["drafts"] = [rng.randint(0, count) for _ in range(rng.randint(1, 3))]
+        if "min_tokens" in features and chance(rng, 0.4):
+            extras["min_tokens"] = 1
+        return extras
+
+    def _prompt(self, request_id: str) -> list[list[Any]]:
+        rng, block = self._rng, self._flags["block_size"]
+        length = rng.randint(1, self._longest_prompt)
+        if chance(rng, 0.6):
+            length = max(1, length // 3)
+        if chance(rng, 0.15):
+            length = max(1, length // block * block)
+        if "prefix" not in self._features or chance(rng, 0.25) or length == 1:
+            return [[f"u{request_id}", length]]
+        if self._rows and chance(rng, 0.3):
+            return self._next_turn(request_id, length)
+        shared = rng.randint(1, length)
+        shared = shared if chance(rng, 0.5) else max(1, shared // block * block)
+        head = [f"g{rng.randrange(GROUPS)}", shared]
+        return [head, [f"u{request_id}", length - shared]] if length > shared else [head]
+
+    def _next_turn(self, request_id: str, length: int) -> list[list[Any]]:
+        """An earlier prompt, some of its answer, and a new question; cut to fit."""
+        rng = self._rng
+        earlier = rng.choice(self._rows)
+        answer = rng.randint(1, earlier["max_tokens"])
+        turn = [*earlier["prompt"], [f"o:{earlier['id']}", answer], [f"u{request_id}", length]]
+        return _cut(turn, self._longest_prompt)
+
+    def _grammar(self) -> Row:
+        rng = self._rng
+        grammar: Row = {"delay": rng.randint(0, 6)}
+        if chance(rng, 0.15):
+            grammar["fail"] = True
+        elif chance(rng, 0.2) and not reuses_ids_in_flight(self._flags, self._features):
+            grammar["reject_after"] = rng.randint(1, 6)
+        return grammar
+
+    def _remote_kv(self, prompt_length: int) -> Row:
+        rng, block = self._rng, self._flags["block_size"]
+        tokens = rng.randint(0, prompt_length)
+        if chance(rng, 0.5):
+            tokens = tokens // block * block
+        if chance(rng, 0.2):
+            tokens = prompt_length
+        remote: Row = {"tokens": tokens, "delay": rng.randint(0, 5)}
+        if chance(rng, 0.35):
+            remote["async"] = False
+        if chance(rng, 0.15):
+            remote["unknown_until"] = rng.randint(1, 12)
+        if chance(rng, 0.2):
+            remote["once"] = True
+        if chance(rng, 0.25):
+            remote["send_delay"] = rng.randint(1, 6)
+        return remote
+
+    def _encoder_inputs(self, prompt_length: int) -> list[Row]:
+        rng, inputs, offset = self._rng, [], 0
+        for _ in range(rng.randint(1, 4)):
+            offset += rng.randint(0, 20)
+            length = rng.choice([4, 8, 16, 24, 32])
+            if offset + length > prompt_length:
+                break
+            inputs.append(
+                {"offset": offset, "length": length, "hash": f"i{rng.randrange(4)}-{length}"}
+            )
+            offset += length
+        return inputs
+
+    def _session(self, request_id: str) -> list[Row]:
+        """A first input, some more, and mostly the end of the session.
+
+        Its tokens stay below max_model_len: 0.26.0 fails on a session that reaches it with
+        passes in flight.
+        """
+        rng, turns = self._rng, self._rng.randint(1, 4)
+        first = self._request(request_id) | {"resumable": True}
+        first["max_tokens"] = min(first["max_tokens"], 8)
+        left = self._flags["max_model_len"] - 8 - turns * (first["max_tokens"] + 1)
+        first["prompt"] = _cut(first["prompt"], max(1, left // turns))
+        rows, arrival = [first], self._clock
+        for turn in range(1, turns):
+            arrival += rng.randint(1, 12)
+            prompt = [[f"{request_id}t{turn}", rng.randint(1, max(1, left // turns))]]
+            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": first["max_tokens"]}
+            rows.append({"id": request_id, "resumable": True} | follow)
+        end = {"arrival": arrival + rng.randint(1, 20), "prompt": [[f"{request_id}end", 1]]}
+        return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
+
+
+def _length(prompt: list[list[Any]]) -> int:
+    return sum(length for _, length in prompt)
+
+
+def _cut(prompt: list[list[Any]], longest: int) -> list[list[Any]]:
+    """The first `longest` tokens of a prompt."""
+    kept, left = [], longest
+    for key, length in prompt:
+        if left:
+            kept.append([key, min(length, left)])
+            left -= kept[-1][1]
+    return kept
+
+
+def reuses_ids_in_flight(flags: Row, features: Collection[str]) -> bool:
+    """Whether the next input of a session cut short could meet the output of the first.
+
+    It starts a new request of the same id, which takes what is in flight for its own.
+    """
+    overlapping = flags["async_scheduling"] or flags["pipeline_depth"]
+    return bool(overlapping and "streaming" in features)
+
+
+def draw_events(
+    rng: random.Random, flags: Row, features: Collection[str], requests: list[Row]
+) -> list[Row]:
+    events: list[Row] = []
+    ids = [request["id"] for request in requests]
+    if reuses_ids_in_flight(flags, features):
+        ids = [request["id"] for request in requests if "resumable" not in request]
+    if "abort" in features and ids:
+        for _ in range(rng.randint(1, 6)):
+            event = {"op": "abort", "pass": rng.randrange(1, 60), "ids": [rng.choice(ids)]}
+            events.append(event | ({"when": "before_update"} if chance(rng, 0.4) else {}))
+    if "pause" in features:
+        start = rng.randrange(1, 30)
+        state = rng.choice(["PAUSED_NEW", "PAUSED_ALL"])
+        events.append({"op": "pause", "pass": start, "state": state})
+        events.append({"op": "pause", "pass": start + rng.randint(1, 9), "state": "UNPAUSED"})
+    if "reset" in features:
+        for _ in range(rng.randint(1, 3)):
+            # Blocks held without running make a forced reset fail.
+            preempt = chance(rng, 0.6) and not {"remote_kv", "streaming"} & set(features)
+            events.append(
+                {"op": "reset_prefix_cache", "pass": rng.randrange(1, 50), "preempt": preempt}
+            )
+    if flags["kv_connector"] and not reuses_ids_in_flight(flags, features):
+        events += _failed_loads(rng, flags, requests)
+    return events
+
+
+def _failed_loads(rng: random.Random, flags: Row, requests: list[Row]) -> list[Row]:
+    loads = [request["id"] for request in requests if "remote_kv" in request]
+    events: list[Row] = []
+    for request_id in loads:
+        if chance(rng, 0.3):
+            event = {"pass": rng.randrange(1, 40), "id": request_id}
+            if "kv_role" in flags and chance(rng, 0.4):
+                events.append({"op": "kv_failed"} | event | {"when": "report"})
+            else:
+                events.append({"op": "kv_invalid"} | event | {"block": rng.randrange(4)})
+    return events
