@@ -105,11 +105,7 @@ def _names(param: Any, is_argument: bool) -> str:  # noqa: ANN401
 def _metavar(param: Any) -> str:  # noqa: ANN401
     if param.metavar:
         return str(param.metavar)
-    words = (
-        getattr(param.type_descriptor, "choices", None)
-        if hasattr(param, "type_descriptor")
-        else None
-    )
+    words = param.type_descriptor.choices
     return "|".join(str(getattr(word, "value", word)) for word in words) if words else "TEXT"
 
 
