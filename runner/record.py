@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from schedbench.runner.waits import WaitClock
+from schedbench.sched.request import RequestStatus
+from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,8 +101,13 @@ class Recorder:
     def arrived(self, row: Row, now_ns: int) -> None:
         self._waits.enters(row, now_ns - row.arrival_ns)
 
-    def schedule_starts(self, now_ns: int) -> None:
-        self._waits.schedule_starts(now_ns)
+    def time_is(self, now_ns: int) -> None:
+        """Move the clock of the waits; before anybody enters or leaves the queues."""
+        self._waits.advance(now_ns)
+
+    def paused(self, verdict: Verdict) -> None:
+        """Note why everyone waits from here on, if no pass is made that says so."""
+        self._waits.schedule_ended(verdict, [])
 
     def aborted(self, requests: Iterable[Request], now_ns: int) -> None:
         for request in requests:
@@ -140,10 +147,14 @@ class Recorder:
     ) -> None:
         """Write the row of a pass that was executed and folded in at `end_ns`."""
         self._emissions(outputs, end_ns)
+        if outputs.finished or outputs.segments_done:
+            self._waits.advance(end_ns)
         for request, reason in outputs.finished:
             self._end(request, end_ns, reason)
         for request in outputs.segments_done:
             self._waits.enters(request.tag)
+            if request.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
+                self._waits.sets_aside(request, Verdict.AWAITING_INPUT)
         pool = self._scheduler.kv_cache.pool
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
         stopped_waiting = {request for request in outputs.stopped_waiting if request.is_finished}

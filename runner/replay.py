@@ -18,6 +18,7 @@ from schedbench.sched import spec_decode
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.scheduler import PauseState
+from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,10 +100,12 @@ class Replay:
 
     def close(self) -> None:
         """Write the rows of whoever is left; also after an error."""
+        self.recorder.time_is(self.now_ns)
         self.recorder.unfinished(self.scheduler.requests.values())
 
     def _take_what_is_due(self) -> None:
         self.scheduler.now_ns = self.now_ns
+        self.recorder.time_is(self.now_ns)
         self._take_arrivals()
         self.world.set_time(self.now_ns)
         while self._events and self._events[0].at_ns <= self.now_ns:
@@ -145,7 +148,6 @@ class Replay:
 
     def _schedule(self) -> InFlight:
         scheduler = self.scheduler
-        self.recorder.schedule_starts(self.now_ns)
         scheduler.now_ns = self.now_ns
         began = time.perf_counter_ns()
         output = scheduler.schedule()
@@ -184,7 +186,6 @@ class Replay:
 
     def _take_arrivals(self) -> None:
         for row, request in self.arrivals.take(self.now_ns):
-            self.recorder.schedule_starts(self.now_ns)
             self.recorder.arrived(row, self.now_ns)
             self.scheduler.add_request(request)
             self.world.added(row, request, self._add_input, self._abort)
@@ -209,6 +210,7 @@ class Replay:
             case "pause":
                 new = event.state == "new"
                 scheduler.pause_state = PauseState.PAUSED_NEW if new else PauseState.PAUSED_ALL
+                self.recorder.paused(Verdict.PAUSED_NEW if new else Verdict.PAUSED_ALL)
             case "resume":
                 scheduler.pause_state = PauseState.UNPAUSED
             case "reset_prefix_cache":

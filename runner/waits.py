@@ -1,8 +1,9 @@
 """How long each request waited, and under which verdict.
 
 The time from one `schedule()` to the next goes, for everyone in the queues, to the verdict that
-ended admission in the first; for a request set aside, to its own. Nobody walks the queue: the sums
-run on, a request notes them when it enters (`queue_marks`) and takes the difference when it leaves.
+ended admission in the first; for a request set aside, to its own; in a pause without passes, to the
+pause. Nobody walks the queue: the sums run on, a request notes them when it enters (`queue_marks`)
+and takes the difference when it leaves.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class WaitClock:
         self._stop = Verdict.QUEUES_EMPTY
         self._aside: list[tuple[Request, Verdict]] = []
 
-    def schedule_starts(self, now_ns: int) -> None:
-        """Give the time since the last `schedule()` to what ended admission in it."""
+    def advance(self, now_ns: int) -> None:
+        """Give the time since the last call to what ended admission in the last pass."""
         elapsed = now_ns - self._since_ns
         self._since_ns = now_ns
         if not elapsed:
@@ -51,8 +52,15 @@ class WaitClock:
     def schedule_ended(self, stop: Verdict, aside: list[tuple[Request, Verdict]]) -> None:
         self._stop, self._aside = stop, aside
 
+    def sets_aside(self, request: Request, verdict: Verdict) -> None:
+        """Note what a request waits for that came to the queues after the last `schedule()`."""
+        self._aside = [*self._aside, (request, verdict)]
+
     def enters(self, row: Row, in_flight_ns: int = 0) -> None:
-        """Note a request's entry into the queues, `in_flight_ns` after its arrival."""
+        """Note a request's entry into the queues, `in_flight_ns` after its arrival.
+
+        The clock has to be there already (`advance`), as for `leaves`.
+        """
         if not row.waited_ns:
             row.waited_ns = [0] * len(WAIT_LABELS)
         row.waited_ns[0] += in_flight_ns

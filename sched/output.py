@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PrefillGrant(NamedTuple):
-    """Prompt tokens granted in a pass: `num_new_tokens` after `num_computed_tokens`."""
+    """Known tokens granted, drafts apart: `num_new_tokens` after `num_computed_tokens`."""
 
     request: Request
     num_computed_tokens: int

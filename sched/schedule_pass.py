@@ -83,12 +83,14 @@ class SchedulePass:
             self.new_block_ids[request.request_id] = new_blocks
         if num_drafts:
             self.drafts[request.request_id] = num_drafts
+        num_known = num_new_tokens - num_drafts
         if request.is_prefill_chunk:
             self.prefill_scheduled = True
-            self.prefills.append(PrefillGrant(request, computed, num_new_tokens))
-            self._note_cut(request, computed + num_new_tokens)
+        if request.is_prefill_chunk or num_known > 1:  # cut back by a load that failed
+            self.prefills.append(PrefillGrant(request, computed, num_known))
+            self._note_cut(request, computed + num_known)
         else:
-            self.decode_tokens += num_new_tokens - num_drafts
+            self.decode_tokens += 1
 
     def grant_encoder_inputs(self, request: Request, cache: EncoderCache) -> None:
         """Encode the items found for the request in hand."""
@@ -111,13 +113,13 @@ class SchedulePass:
         self.token_budget += num_new_tokens
         self.context_tokens -= request.num_computed_tokens
         self.new_block_ids.pop(request.request_id, None)
-        num_drafts = self.drafts.pop(request.request_id, 0)
+        self.drafts.pop(request.request_id, None)
         for index in self.encoder_inputs.pop(request.request_id, ()):
             self.encoder_budget += request.encoder_inputs[index].num_embeds
-        if request.is_prefill_chunk:
-            self.prefills = [grant for grant in self.prefills if grant.request is not request]
-        else:
-            self.decode_tokens -= num_new_tokens - num_drafts
+        others = [grant for grant in self.prefills if grant.request is not request]
+        if len(others) == len(self.prefills):
+            self.decode_tokens -= 1
+        self.prefills = others
 
     def grant_admission(
         self,
@@ -133,8 +135,9 @@ class SchedulePass:
         self.new_block_ids[request.request_id] = request.block_ids.copy()
         if num_padded_drafts:
             self.drafts[request.request_id] = num_padded_drafts
-        self.prefills.append(PrefillGrant(request, num_computed_tokens, num_new_tokens))
-        self._note_cut(request, num_computed_tokens + num_new_tokens)
+        num_known = num_new_tokens - num_padded_drafts
+        self.prefills.append(PrefillGrant(request, num_computed_tokens, num_known))
+        self._note_cut(request, num_computed_tokens + num_known)
 
     def check(self, *, num_running: int, max_num_seqs: int) -> None:
         """Hold the pass to what vLLM asserts at the end of `schedule`."""
