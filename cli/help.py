@@ -36,8 +36,7 @@ class Group(TyperGroup):
 
 def _page(command: Any, ctx: Any) -> Iterator[str]:  # noqa: ANN401 - either of the two
     width = max(_NARROWEST, min(get_terminal_size().columns, _WIDEST))
-    pieces = " ".join(_plain_usage(command, ctx))
-    yield f"{_bold('Usage:')} {ctx.command_path} {pieces}"
+    yield f"{_bold('Usage:')} {ctx.command_path} {' '.join(_usage(command))}"
     for paragraph in (command.help or "").split("\n\n"):
         yield ""
         yield from _paragraph(paragraph, width)
@@ -45,28 +44,22 @@ def _page(command: Any, ctx: Any) -> Iterator[str]:  # noqa: ANN401 - either of 
         yield from _section("Commands", _commands(command, ctx), width)
     for title, entries in _options(command, ctx).items():
         yield from _section(title, entries, width)
-    if command.epilog:
-        yield ""
-        yield from _filled(command.epilog, width)
 
 
-def _plain_usage(command: Any, ctx: Any) -> list[str]:  # noqa: ANN401
+def _usage(command: Any) -> list[str]:  # noqa: ANN401
     arguments = [
-        p.metavar or p.name.upper() for p in command.params if p.param_type_name != "option"
+        each.metavar or each.name.upper()
+        for each in command.params
+        if each.param_type_name != "option"
     ]
-    if isinstance(command, Group):
-        arguments.append("COMMAND")
-    del ctx
-    return ["[OPTIONS]", *arguments]
+    return ["[OPTIONS]", *arguments, *(["COMMAND"] if isinstance(command, Group) else [])]
 
 
-def _paragraph(text: str, width: int) -> Iterator[str]:
-    """Running text is filled; an example, which begins with the program's name, stands as it is."""
-    for line in [text] if not text.startswith("schedbench ") else text.splitlines():
-        if line.startswith("schedbench "):
-            yield f"  {_cyan(line)}"
-        else:
-            yield from _filled(line, width)
+def _paragraph(text: str, width: int) -> list[str]:
+    """Running text is filled; an example, which begins with the program's name, stays a line."""
+    if text.startswith("schedbench "):
+        return [f"  {_cyan(text)}"]
+    return _filled(text, width)
 
 
 def _commands(group: Any, ctx: Any) -> list[tuple[str, str]]:  # noqa: ANN401

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedbench.cli import console
-from schedbench.cli.options import Load, Reading, Window
-from schedbench.cli.values import parse_count
+from schedbench.cli.options import Load, Window
+from schedbench.cli.reading import Reading, import_options, notes_of
+from schedbench.cli.values import parse_optional_count
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
     from schedbench.runner.run import ReplayOptions
-    from schedbench.workloads.importers.options import ImportOptions
     from schedbench.workloads.trace import Trace
 
 SLO_NAMES = ("ttft", "tpot", "itl", "e2e")
@@ -41,36 +41,12 @@ class Input:
         return "the shipped sample" if self.path is None else self.path
 
 
-def notes_of(trace: "Trace") -> list[str]:
-    """What to tell of a file that was imported just now; nothing of one in the own schema."""
-    return [] if trace.stored_digest is not None else list(trace.provenance.get("notes", []))
-
-
 def tell_if_sample(given: str | None, command: str) -> None:
     """Say that the shipped sample is used, and how to name a trace."""
     if given is None:
         console.note(
             f"no trace named: this is the shipped sample; `schedbench {command} TRACE` takes yours"
         )
-
-
-def import_options(reading: Reading) -> "ImportOptions":
-    """What was typed, as the importers take it."""
-    from schedbench.workloads.importers.mapping import parse_mapping
-    from schedbench.workloads.importers.options import ImportOptions
-
-    return ImportOptions(
-        on_zero_output=reading.on_zero_output.value,
-        strict_order=reading.strict_order,
-        dedupe_ids=reading.dedupe_ids.value if reading.dedupe_ids else None,
-        spread=reading.spread,
-        seed=parse_count(reading.spread_seed, "--spread-seed"),
-        tz=reading.tz,
-        time_unit=reading.time_unit.value if reading.time_unit else None,
-        hash_block_tokens=_count(reading.hash_block_tokens, "--hash-block-tokens"),
-        tokens_per_image=_count(reading.tokens_per_image, "--tokens-per-image"),
-        mapping=parse_mapping(reading.map) if reading.map else {},
-    )
 
 
 def cut(trace: "Trace", window: Window) -> "Trace":
@@ -83,7 +59,7 @@ def cut(trace: "Trace", window: Window) -> "Trace":
         trace,
         from_ns=_duration(window.from_, "--from"),
         to_ns=_duration(window.to, "--to"),
-        limit=_count(window.limit, "--limit"),
+        limit=parse_optional_count(window.limit, "--limit"),
     )
     return replace(part, path=trace.path)  # what it was cut from; provenance says how
 
@@ -131,7 +107,3 @@ def _duration(text: str | None, option: str) -> int | None:
     from schedbench.runner.durations import parse_duration
 
     return None if text is None else parse_duration(text, option)
-
-
-def _count(text: str | None, option: str) -> int | None:
-    return None if text is None else parse_count(text, option)

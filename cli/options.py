@@ -9,7 +9,7 @@ import typer
 
 from schedbench.results.export import Format
 
-TRACE, READING, LOAD, OUTPUT = "Trace", "Reading other formats", "Load and time", "Output"
+TRACE, LOAD, OUTPUT = "Trace", "Load and time", "Output"
 
 
 class TooLongAction(StrEnum):
@@ -28,29 +28,6 @@ class ArrivalsMode(StrEnum):
     AT_ONCE = "all-at-once"
 
 
-class OnZeroOutput(StrEnum):
-    """What happens to requests that generated nothing."""
-
-    ERROR = "error"
-    DROP = "drop"
-    ONE = "one"
-
-
-class TimeUnit(StrEnum):
-    """Units of recorded times."""
-
-    S = "s"
-    MS = "ms"
-    US = "us"
-    NS = "ns"
-
-
-class DedupeIds(StrEnum):
-    """What happens to repeated request ids."""
-
-    SUFFIX = "suffix"
-
-
 TraceFile = Annotated[
     str | None,
     typer.Argument(
@@ -59,101 +36,6 @@ TraceFile = Annotated[
         show_default=False,
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a file of another format is read. Has no effect on traces of this project's schema."""
-
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="azure, mooncake, burstgpt, bailian or columns; found out by the content "
-            "if not given.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    map: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN=NAME,...",
-            help="Name the columns of any CSV, JSON Lines or Parquet, times with their unit: "
-            "arrival=ts:ms,prompt=isl,output=osl",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    on_zero_output: Annotated[
-        OnZeroOutput,
-        typer.Option(
-            help="Requests without an output token: refuse the file, drop them, or give each one.",
-            rich_help_panel=READING,
-        ),
-    ] = OnZeroOutput.ERROR
-    time_unit: Annotated[
-        TimeUnit | None,
-        typer.Option(
-            help="Unit of the times, where the file does not follow its format.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    tz: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE",
-            help="Zone of dates that state none, such as Europe/Paris; UTC if not given.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    dedupe_ids: Annotated[
-        DedupeIds | None,
-        typer.Option(
-            help="Make repeated request ids unique: the second `a` becomes `a-2`.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    strict_order: Annotated[
-        bool,
-        typer.Option(
-            "--strict-order",
-            help="Refuse rows that are out of order instead of sorting them.",
-            rich_help_panel=READING,
-        ),
-    ] = False
-    spread: Annotated[
-        bool,
-        typer.Option(
-            "--spread",
-            help="Draw the arrivals of one tick of a coarse clock evenly over that tick.",
-            rich_help_panel=READING,
-        ),
-    ] = False
-    spread_seed: Annotated[
-        str, typer.Option(metavar="N", help="Seed of --spread.", rich_help_panel=READING)
-    ] = "0"
-    hash_block_tokens: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Tokens that one prefix id covers, where not the format's usual number.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
-    tokens_per_image: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Tokens of an image, for traces that only count images.",
-            show_default=False,
-            rich_help_panel=READING,
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)

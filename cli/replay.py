@@ -13,12 +13,12 @@ from schedbench.cli.options import (
     Cost,
     Load,
     Printing,
-    Reading,
     Speedup,
     Storing,
     TraceFile,
     Window,
 )
+from schedbench.cli.reading import Reading
 from schedbench.cli.values import shown_option
 from schedbench.errors import UsageError
 

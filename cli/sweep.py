@@ -1,14 +1,12 @@
 """`schedbench sweep`: one trace, a grid of configurations, one table."""
 
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedbench.cli import console
 from schedbench.cli.configure import settle
 from schedbench.cli.flag_lists import FlagLists
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
@@ -17,13 +15,14 @@ from schedbench.cli.options import (
     OUTPUT,
     Load,
     Printing,
-    Reading,
     Storing,
     TraceFile,
     Window,
 )
 from schedbench.cli.ranges import parse_costs, parse_speedups
-from schedbench.cli.values import FLAGS, parse_count, shown_option
+from schedbench.cli.reading import Reading
+from schedbench.cli.sweep_end import show, tell_folder
+from schedbench.cli.values import parse_count
 from schedbench.errors import StallError, UsageError
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ def sweep(
     loaded = Input(trace, reading, window).load()
     folder = _folder(storing, resume, loaded, plan)
     outcomes, was_interrupted = _run(loaded, plan, folder, workers)
-    _show(loaded, plan, outcomes, printing)
-    _tell(folder, outcomes, total - len(outcomes))
+    show(loaded, plan, outcomes, printing)
+    tell_folder(folder, outcomes, total - len(outcomes))
     if was_interrupted:
         raise KeyboardInterrupt
     if not any(outcome.status == "complete" for outcome in outcomes):
@@ -162,47 +161,3 @@ def _run(
         except KeyboardInterrupt:
             interrupted = True
     return sorted(outcomes, key=lambda each: each.index), interrupted
-
-
-def _show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Printing) -> None:
-    from schedbench.cli.print_view import print_view
-    from schedbench.results.sweep_sheet import SweepPoint, sweep_view
-
-    points = [
-        SweepPoint(
-            {label_of(name): value for name, value in each.point.items()},
-            each.summary,
-            each.reason,
-        )
-        for each in outcomes
-    ]
-    if not points:
-        return
-    title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
-    print_view(sweep_view(points, title), printing.chosen)
-    if plan.options.assumed:
-        console.note(f"assumed: {'  '.join(plan.options.assumed)}")
-
-
-def label_of(name: str) -> str:
-    """An axis as the table heads it."""
-    return shown_option(name).removeprefix("--") if name in FLAGS else name
-
-
-def _tell(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:
-    if folder is None:
-        return
-    if missing:
-        console.plain(f"{missing} points are missing; the same command goes on with")
-        console.plain(f"  --resume {folder}")
-        return
-    console.plain(f"kept in {folder}")
-    fastest = _best(outcomes, lambda summary: -(summary["ttft_ns"]["p99"] or 0))
-    busiest = _best(outcomes, lambda summary: summary["output_tokens_per_s"] or 0)
-    if fastest is not None and busiest is not None and fastest != busiest:
-        console.plain(f"best TTFT p99 against most tokens: schedbench compare {fastest} {busiest}")
-
-
-def _best(outcomes: list["Outcome"], value: Callable[[dict[str, Any]], float]) -> Path | None:
-    known = [each for each in outcomes if each.summary is not None and each.path is not None]
-    return max(known, key=lambda each: value(each.summary or {})).path if known else None

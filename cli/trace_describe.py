@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from schedbench.cli.inputs import Input
-from schedbench.cli.options import Printing, Reading, TraceFile, Window
+from schedbench.cli.options import Printing, TraceFile, Window
+from schedbench.cli.reading import Reading
 from schedbench.cli.values import parse_count
 
 BlockSize = Annotated[

@@ -1,7 +1,8 @@
 """`schedbench trace export`: the same traffic for a real server."""
 
 from schedbench.cli.inputs import Input
-from schedbench.cli.options import Printing, Reading, Window
+from schedbench.cli.options import Printing, Window
+from schedbench.cli.reading import Reading
 from schedbench.cli.trace_files import Target, TraceToRead
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from schedbench.cli.inputs import import_options
-from schedbench.cli.options import Printing, Reading
+from schedbench.cli.options import Printing
+from schedbench.cli.reading import Reading, import_options
 from schedbench.cli.trace_files import Target, TraceToRead
 
 

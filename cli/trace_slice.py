@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from schedbench.cli.inputs import Input
-from schedbench.cli.options import TRACE, Printing, Reading, Window
+from schedbench.cli.options import TRACE, Printing, Window
+from schedbench.cli.reading import Reading
 from schedbench.cli.trace_files import Target, TraceToRead
 from schedbench.cli.values import parse_count, parse_number
 

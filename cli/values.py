@@ -83,6 +83,10 @@ def parse_count(text: str, option: str) -> int:
     return int(float(match[3]) * _DECIMAL[match[4]])
 
 
+def parse_optional_count(text: str | None, option: str) -> int | None:
+    return None if text is None else parse_count(text, option)
+
+
 def parse_number(text: str, option: str) -> float:
     try:
         return float(text)

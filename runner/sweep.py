@@ -14,17 +14,12 @@ was cut short can be taken up again:
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
 import re
 import shutil
-import tempfile
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -33,13 +28,14 @@ from schedbench.errors import SchedbenchError, UsageError
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.run import DEFAULT_COST, ReplayOptions, vars_of
-from schedbench.runner.sweep_worker import Job, load_shared, replay_job
+from schedbench.runner.sweep_pool import cores, shared, worker_pool
+from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.sched.config import SchedulerConfig
-from schedbench.workloads.store import write_trace
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
+    from pathlib import Path
 
     from schedbench.workloads.trace import Trace
 
@@ -127,7 +123,7 @@ def run_sweep(
             yield reused
         else:
             jobs.append(job)
-    yield from _run(trace, jobs, min(workers or _cores(), len(jobs)))
+    yield from _run(trace, jobs, min(workers or cores(), len(jobs)))
 
 
 def _job(
@@ -180,7 +176,7 @@ def _run(trace: Trace, jobs: list[Job], workers: int) -> Iterator[Outcome]:
         for job in jobs:
             yield _outcome(job, replay_job(job, trace))
         return
-    with _shared(trace) as (path, known_path), _pool(workers, path, known_path) as pool:
+    with shared(trace) as (path, known_path), worker_pool(workers, path, known_path) as pool:
         waiting = {pool.submit(replay_job, job): job for job in jobs}
         for done in as_completed(waiting):
             yield _outcome(waiting[done], _result(done))
@@ -201,39 +197,3 @@ def _outcome(job: Job, result: dict[str, Any]) -> Outcome:
         stored = StoredRun.open(outcome.path, allow_incomplete=True)
         return replace(outcome, reason=stored.manifest["stalled"])
     return outcome
-
-
-@contextmanager
-def _shared(trace: Trace) -> Iterator[tuple[str, str | None]]:
-    """The trace as one file that every worker reads, however it came into memory here."""
-    with tempfile.TemporaryDirectory(prefix="schedbench-sweep-") as folder:
-        path = Path(folder) / "trace.parquet"
-        write_trace(trace, path)
-        yield str(path), trace.path
-
-
-@contextmanager
-def _pool(workers: int, path: str, known_path: str | None) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes that are ended with the block, even in the middle of a replay."""
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=load_shared,
-        initargs=(path, known_path),
-    )
-    try:
-        yield pool
-    except BaseException:  # an interrupt, or an iterator that is closed early
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1

@@ -1,0 +1,57 @@
+"""What a sweep ends with: the table, what was assumed, and where the runs are."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedbench.cli import console
+from schedbench.cli.options import Printing
+from schedbench.cli.values import FLAGS, shown_option
+
+if TYPE_CHECKING:
+    from schedbench.runner.sweep import Outcome, Plan
+    from schedbench.workloads.trace import Trace
+
+
+def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Printing) -> None:
+    from schedbench.cli.print_view import print_view
+    from schedbench.results.sweep_sheet import SweepPoint, sweep_view
+
+    points = [
+        SweepPoint(
+            {label_of(name): value for name, value in each.point.items()},
+            each.summary,
+            each.reason,
+        )
+        for each in outcomes
+    ]
+    if not points:
+        return
+    title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
+    print_view(sweep_view(points, title), printing.chosen)
+    if plan.options.assumed:
+        console.note(f"assumed: {'  '.join(plan.options.assumed)}")
+
+
+def label_of(name: str) -> str:
+    """An axis as the table heads it."""
+    return shown_option(name).removeprefix("--") if name in FLAGS else name
+
+
+def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:
+    if folder is None:
+        return
+    if missing:
+        console.plain(f"{missing} points are missing; the same command goes on with")
+        console.plain(f"  --resume {folder}")
+        return
+    console.plain(f"kept in {folder}")
+    fastest = _best(outcomes, lambda summary: -(summary["ttft_ns"]["p99"] or 0))
+    busiest = _best(outcomes, lambda summary: summary["output_tokens_per_s"] or 0)
+    if fastest is not None and busiest is not None and fastest != busiest:
+        console.plain(f"best TTFT p99 against most tokens: schedbench compare {fastest} {busiest}")
+
+
+def _best(outcomes: list["Outcome"], value: Callable[[dict[str, Any]], float]) -> Path | None:
+    known = [each for each in outcomes if each.summary is not None and each.path is not None]
+    return max(known, key=lambda each: value(each.summary or {})).path if known else None
