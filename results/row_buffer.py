@@ -95,11 +95,17 @@ class RowBuffer:
 def _row_wise(rows: int, values: Sequence[object]) -> list[Iterable[object]]:
     """Arrays as lists, constants repeated."""
     return [
-        value.tolist() if isinstance(value, np.ndarray) else repeat(value, rows) for value in values
+        value.tolist() if isinstance(value, np.ndarray) else _each(value, rows) for value in values
     ]
+
+
+def _each(value: object, rows: int) -> Iterable[object]:
+    return value.to_pylist() if isinstance(value, pa.Array) else repeat(value, rows)
 
 
 def _array(rows: int, value: object, field: pa.Field) -> pa.Array:
     if isinstance(value, np.ndarray):
         return pa.array(value, field.type)
+    if isinstance(value, pa.Array):
+        return value.cast(field.type)
     return pa.repeat(pa.scalar(value, field.type), rows)

@@ -40,6 +40,8 @@ class RunnerInfo:
 class Runner(Protocol):
     """Executes every pass in the order in which they were scheduled."""
 
+    needs_block_ids: bool  # whether it looks into block tables
+
     def open(self, config: SchedulerConfig) -> RunnerInfo:
         """Get ready for passes of this configuration; may allocate or load."""
         ...

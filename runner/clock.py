@@ -20,6 +20,7 @@ class ClockRunner:
 
     base_ns: int
     per_token_ns: int = 0
+    needs_block_ids = False
 
     def open(self, config: SchedulerConfig) -> RunnerInfo:  # noqa: ARG002 - any will do
         return RunnerInfo("clock", "clock", self.description)
@@ -35,6 +36,11 @@ class ClockRunner:
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         tokens = scheduler_output.total_num_scheduled_tokens
         return PassResult(self.base_ns + self.per_token_ns * tokens)
+
+    def decode_durations(self, num_decodes: int, context_tokens: int, num_passes: int) -> int:
+        """How long each of a run of passes takes in which so many requests decode."""
+        del context_tokens, num_passes
+        return self.base_ns + self.per_token_ns * num_decodes
 
     def close(self) -> None:
         """Nothing is held."""

@@ -12,18 +12,26 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
+from schedbench.results.pass_log import PASS_COLUMNS
+from schedbench.results.run_rows import Growth, RunRows
+from schedbench.runner.peaks import Peaks
 from schedbench.runner.waits import WaitClock
-from schedbench.sched.request import RequestStatus
-from schedbench.sched.verdicts import Verdict
+from schedbench.sched.request import FINISH_REASON, RequestStatus
+from schedbench.sched.verdicts import LIMIT_OF, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from schedbench.results.row_buffer import Log
+    from schedbench.results.run_rows import Integers
     from schedbench.runner.api import PassResult
     from schedbench.runner.requests import Row
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput, Victim
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
+    from schedbench.sched.steady import DecodeRun, Ended
 
 ADMITTED, RESUMED, CHUNK, VICTIM = range(1, 5)
 
@@ -47,8 +55,8 @@ class DecisionDigest:
 
     def update(self, output: SchedulerOutput) -> int:
         stops = f"{output.running_stop.label} {output.admission_stop.label}"
-        if stops == self._stops and not output.prefills and not output.victims:
-            return self.value
+        if not output.prefills and not output.victims:
+            return self.stops_are(stops)
         changes = array("Q", [self.value])
         resumed = set(output.scheduled_resumed_reqs)
         first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
@@ -57,7 +65,16 @@ class DecisionDigest:
             changes.extend((kind, request.tag.row, tokens, computed))
         for victim in output.victims:
             changes.extend((VICTIM, victim.request.tag.row))
-        payload = changes.tobytes() + (stops.encode() if stops != self._stops else b"")
+        return self._chain(changes.tobytes(), stops)
+
+    def stops_are(self, stops: str) -> int:
+        """Note how the loops of a pass ended in which nothing else changed."""
+        if stops == self._stops:
+            return self.value
+        return self._chain(array("Q", [self.value]).tobytes(), stops)
+
+    def _chain(self, changes: bytes, stops: str) -> int:
+        payload = changes + (stops.encode() if stops != self._stops else b"")
         self._stops = stops
         self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
         return self.value
@@ -83,14 +100,15 @@ class Recorder:
     """
 
     def __init__(
-        self, scheduler: Scheduler, passes: RowSink, requests: RowSink, warmup_ns: int = 0
+        self, scheduler: Scheduler, passes: Log, requests: RowSink, warmup_ns: int = 0
     ) -> None:
         self._scheduler = scheduler
-        self._passes = passes
+        self._passes = RunRows(passes, PASS_COLUMNS)
         self._requests = requests
         self._warmup_ns = warmup_ns
         self._digest = DecisionDigest()
         self._waits = WaitClock()
+        self._peaks = Peaks()
         self._freed_preempt = 0
         self._freed_finish = 0
         self._aborted = 0
@@ -143,10 +161,21 @@ class Recorder:
         return self._first_half(output, now_ns, self._freed_preempt - freed)
 
     def folded(
-        self, first_half: FirstHalf, result: PassResult, outputs: EngineCoreOutputs, end_ns: int
+        self,
+        first_half: FirstHalf,
+        result: PassResult,
+        outputs: EngineCoreOutputs,
+        end_ns: int,
+        put_aside: tuple[int, Ended] = (0, []),
     ) -> None:
-        """Write the row of a pass that was executed and folded in at `end_ns`."""
-        self._emissions(outputs, end_ns)
+        """Write the row of a pass that was executed and folded in at `end_ns`.
+
+        `put_aside`: how many requests emitted without being listed in the outputs, and those of
+        them that ended, each with the passes it decoded in since it was put aside.
+        """
+        num_put_aside, ended = put_aside
+        self._emissions(outputs, end_ns, num_put_aside)
+        self.caught_up(ended, end_ns, self.num_passes + 1)
         if outputs.finished or outputs.segments_done:
             self._waits.advance(end_ns)
         for request, reason in outputs.finished:
@@ -164,7 +193,7 @@ class Recorder:
                 first_half.start_ns,
                 result.duration_ns,
                 *first_half.decided,
-                len(outputs.emitted),
+                len(outputs.emitted) + num_put_aside,
                 *first_half.queues,
                 len(outputs.finished),
                 len(stopped_waiting),
@@ -182,6 +211,95 @@ class Recorder:
         self.num_passes += 1
         self._aborted = 0
         self._last_end_ns = end_ns
+
+    def ran(self, run: DecodeRun, start_ns: int, durations_ns: int | Integers) -> int:
+        """Write the rows of a run of passes; the clock after the last of them."""
+        first_ns = durations_ns if isinstance(durations_ns, int) else int(durations_ns[0])
+        self._waits.schedule_ended(run.stop, [])
+        end_ns = self._intervals(run, start_ns, durations_ns)
+        freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
+        usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
+        num_decodes, budget = run.num_decodes, self._scheduler.config.token_budget
+        stop = run.stop
+        decisions = self._digest.stops_are(f"{Verdict.LIST_DONE.label} {stop.label}")
+        row = (
+            *(self.num_passes, start_ns, first_ns, budget, num_decodes, 0, num_decodes, 0),
+            *(run.context_tokens, num_decodes, num_decodes, run.num_running, run.num_waiting),
+            *(run.num_skipped, 0, 0, 0, 0, 0, 0, self._aborted, 0, (), 0, 0, 0, 0),
+            *(Verdict.LIST_DONE.label, stop.label, LIMIT_OF[stop].value),
+            *(usable - run.num_free, run.num_free, run.num_cached, self._pending_preempt()),
+            *(self._freed_finish - freed - run.num_freed, 0, 0, decisions),
+        )
+        growth = Growth(
+            num_decodes,
+            durations_ns,
+            run.opens,
+            run.phase,
+            run.num_free,
+            run.num_bare,
+            run.num_cached,
+            self._scheduler.config.enable_prefix_caching,
+            len(run.ended),
+            run.num_freed,
+        )
+        self._passes.append_run(row, run.num_passes, growth)
+        self.num_passes += run.num_passes
+        self._aborted = 0
+        self._last_end_ns = end_ns
+        self.caught_up(run.ended, end_ns, self.num_passes)
+        for request, _ in run.ended:
+            self._end(request, end_ns, FINISH_REASON[request.status])
+        return end_ns
+
+    def caught_up(
+        self,
+        decoded: Ended,
+        end_ns: int | None = None,
+        index: int | None = None,
+    ) -> None:
+        """Give requests that were put aside a token for each of their passes up to `index`."""
+        end_ns = self._last_end_ns if end_ns is None else end_ns
+        index = self.num_passes if index is None else index
+        for request, num_passes in decoded:
+            if not num_passes:
+                continue
+            row = request.tag
+            row.emitted_tokens += num_passes
+            row.last_pass = index - 1
+            row.last_token_ns = end_ns
+            largest = self._peaks.largest_since(index - num_passes)
+            row.itl_max_ns = max(row.itl_max_ns or 0, largest)
+
+    def _intervals(self, run: DecodeRun, start_ns: int, durations_ns: int | Integers) -> int:
+        """Count the gaps between the tokens of a run; the end of its last pass.
+
+        Everybody emitted in the pass before, so that the first gap reaches back to its end.
+        """
+        last = run.num_passes - 1
+        if isinstance(durations_ns, int) and start_ns + durations_ns >= self._warmup_ns:
+            first = start_ns + durations_ns - self._last_end_ns
+            self.itl[first] += run.num_decodes
+            self._peaks.push(self.num_passes, first)
+            if last:
+                self.itl[durations_ns] += run.num_decodes * last
+                self._peaks.push(self.num_passes + last, durations_ns)
+            return start_ns + durations_ns * run.num_passes
+        ends = start_ns + np.cumsum(np.broadcast_to(durations_ns, run.num_passes))
+        intervals = np.diff(ends, prepend=self._last_end_ns)
+        for place, interval in enumerate(intervals.tolist()):
+            self._peaks.push(self.num_passes + place, interval)
+        values, counts = np.unique(intervals[ends >= self._warmup_ns], return_counts=True)
+        for interval, count in zip(values.tolist(), counts.tolist(), strict=True):
+            self.itl[interval] += count * run.num_decodes
+        return int(ends[-1])
+
+    def _pending_preempt(self) -> int:
+        freed, self._freed_preempt = self._freed_preempt, self._scheduler.blocks_freed_preempt
+        return self._freed_preempt - freed
+
+    def flush(self) -> None:
+        """Pass on rows that are still to be expanded."""
+        self._passes.flush()
 
     def unfinished(self, requests: Iterable[Request]) -> None:
         """Write the rows of requests that are still alive when the run ends."""
@@ -205,7 +323,7 @@ class Recorder:
                 output.decode_tokens,
                 spec_tokens,
                 output.context_tokens,
-                len(output.num_scheduled_tokens),
+                output.num_seqs,
             ),
             queues=(
                 len(scheduler.running),
@@ -242,10 +360,11 @@ class Recorder:
             return 0
         return sum(len(request.block_ids) for request in scheduler.queues)
 
-    def _emissions(self, outputs: EngineCoreOutputs, end_ns: int) -> None:
+    def _emissions(self, outputs: EngineCoreOutputs, end_ns: int, num_put_aside: int) -> None:
         index, before = self.num_passes, self.num_passes - 1
         interval = end_ns - self._last_end_ns
-        in_step = 0
+        self._peaks.push(index, interval)
+        in_step = num_put_aside
         for request in outputs.emitted:
             row = request.tag
             row.emitted_tokens += outputs.num_new_tokens.get(request.request_id, 1)

@@ -12,26 +12,46 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from schedbench.errors import StallError, TraceError
 from schedbench.runner.stall import ProgressWatch, stall_message
 from schedbench.sched import spec_decode
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.scheduler import PauseState
+from schedbench.sched.steady import SteadyDecodes
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from schedbench.results.run_rows import Integers
     from schedbench.runner.api import PassResult, Runner
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.events import Event
-    from schedbench.runner.record import FirstHalf, Recorder, RowSink
+    from schedbench.runner.record import FirstHalf, Recorder
+    from schedbench.runner.timing_rows import TimingRows
     from schedbench.runner.trace_model import TraceModel
     from schedbench.runner.world import World
     from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
+
+LONGEST_RUN = 4096  # passes, so that durations of a run fit in a cache
+
+
+def cut_run(
+    durations_ns: int | Integers, num_passes: int, now_ns: int, until_ns: int | None
+) -> tuple[int, int | Integers]:
+    """As many of equal passes as start before something happens, and how long each takes."""
+    if until_ns is None:
+        return num_passes, durations_ns
+    if isinstance(durations_ns, int):
+        return min(num_passes, -(-(until_ns - now_ns) // durations_ns)), durations_ns
+    starts = now_ns + np.cumsum(durations_ns) - durations_ns
+    num_passes = int(np.searchsorted(starts, until_ns))
+    return num_passes, durations_ns[:num_passes]
 
 
 class Progress(Protocol):
@@ -65,10 +85,11 @@ class Replay:
     model: TraceModel
     runner: Runner
     recorder: Recorder
-    timings: RowSink
+    timings: TimingRows
     events: Iterable[Event] = ()
     progress: Progress | None = None
     progress_every: int = 512  # passes
+    short_way: bool = True  # go through decodes without looking at each, where that is the same
 
     now_ns: int = 0
     num_finished: int = 0
@@ -79,6 +100,10 @@ class Replay:
         self._events = deque(self.events)
         self._watch = ProgressWatch()
         self._depth = config.passes_in_flight
+        self._steady = None
+        if self.short_way and hasattr(self.runner, "decode_durations"):
+            self._steady = SteadyDecodes(self.scheduler)
+        self._untold = 0  # passes since the last word about progress
         self._takes_drafts = config.num_speculative_tokens > 0 and not config.runs_ahead
 
     def run(self) -> None:
@@ -86,7 +111,7 @@ class Replay:
         while True:
             self._take_what_is_due()
             if self._may_run():
-                if self._one_pass():
+                if self._short_step() or self._one_pass():
                     continue
             elif self._in_flight:
                 self._fold()
@@ -100,6 +125,7 @@ class Replay:
 
     def close(self) -> None:
         """Write the rows of whoever is left; also after an error."""
+        self._leave()
         self.recorder.time_is(self.now_ns)
         self.recorder.unfinished(self.scheduler.requests.values())
 
@@ -107,9 +133,15 @@ class Replay:
         self.scheduler.now_ns = self.now_ns
         self.recorder.time_is(self.now_ns)
         self._take_arrivals()
+        event_ns = self._events[0].at_ns if self._events else None
+        if self._is_due(self.world.next_ns()) or self._is_due(event_ns):
+            self._leave()
         self.world.set_time(self.now_ns)
         while self._events and self._events[0].at_ns <= self.now_ns:
             self._act(self._events.popleft())
+
+    def _is_due(self, at_ns: int | None) -> bool:
+        return at_ns is not None and at_ns <= self.now_ns
 
     def _num_unfinished(self) -> int:
         """Live requests but for sessions that wait for their next input."""
@@ -146,6 +178,72 @@ class Replay:
             or any(each.output.num_scheduled_tokens for each in self._in_flight)
         )
 
+    def _short_step(self) -> bool:
+        """Go a step of the short way, if there is one: a run of decodes, or an admission."""
+        steady = self._steady
+        if steady is None or not steady.enter():
+            self._leave()
+            return False
+        if steady.wants_admission():
+            return self._admit_beside()
+        num_passes = min(steady.longest_run(), LONGEST_RUN)
+        if not num_passes:
+            self._leave()
+            steady.wait_a_little()
+            return False
+        began = time.perf_counter_ns()
+        durations = self.runner.decode_durations(  # type: ignore[attr-defined]
+            steady.num_decodes, steady.context_tokens, num_passes
+        )
+        num_passes, durations = cut_run(durations, num_passes, self.now_ns, self._next_ns())
+        run = steady.run(num_passes)
+        spent = (time.perf_counter_ns() - began) // num_passes
+        first = self.recorder.num_passes
+        self.now_ns = self.recorder.ran(run, self.now_ns, durations)
+        self.timings.add(first, num_passes, spent)
+        self._watch.emitted()
+        self._account([request for request, _ in run.ended], num_passes)
+        return True
+
+    def _admit_beside(self) -> bool:
+        """Make one pass of decodes put aside and admissions."""
+        steady, start_ns = self._steady, self.now_ns
+        assert steady is not None
+        began = time.perf_counter_ns()
+        output = steady.schedule_admissions()
+        if output is None:
+            self._leave()
+            steady.wait_a_little()
+            return False
+        spent = time.perf_counter_ns() - began
+        first_half = self.recorder.scheduled(output, start_ns)
+        result = self.runner.execute(output)
+        self.now_ns += result.duration_ns
+        began = time.perf_counter_ns()
+        outputs, ended = steady.fold_admissions(output)
+        spent += time.perf_counter_ns() - began
+        put_aside = (output.num_put_aside, ended)
+        self.recorder.folded(first_half, result, outputs, self.now_ns, put_aside)
+        self.timings.add(self.recorder.num_passes - 1, 1, spent, result)
+        self._watch.emitted()
+        self._account([request for request, _ in outputs.finished], 1)
+        return True
+
+    def _leave(self) -> None:
+        """Catch up with the requests that were put aside, so that anybody may look at them."""
+        if self._steady is not None:
+            self.recorder.caught_up(self._steady.leave())
+
+    def _account(self, finished: list[Request], num_passes: int) -> None:
+        """Tell whoever waits for these requests to end, and whoever watches."""
+        for request in finished:
+            self.num_finished += 1
+            self.arrivals.finished(request.tag, self.now_ns)
+        self._untold += num_passes
+        if self.progress is not None and self._untold >= self.progress_every:
+            self._untold = 0
+            self.progress(self)
+
     def _schedule(self) -> InFlight:
         scheduler = self.scheduler
         scheduler.now_ns = self.now_ns
@@ -171,15 +269,8 @@ class Replay:
             spec_decode.set_drafts(scheduler, drafts)
         spent = in_flight.scheduler_ns + time.perf_counter_ns() - began
         self.recorder.folded(in_flight.first_half, in_flight.result, outputs, self.now_ns)
-        result = in_flight.result
-        self.timings.append(
-            (self.recorder.num_passes - 1, spent, result.device_ns, result.host_ns, result.graph)
-        )
-        for request, _ in outputs.finished:
-            self.num_finished += 1
-            self.arrivals.finished(request.tag, self.now_ns)
-        if self.progress is not None and self.recorder.num_passes % self.progress_every == 0:
-            self.progress(self)
+        self.timings.add(self.recorder.num_passes - 1, 1, spent, in_flight.result)
+        self._account([request for request, _ in outputs.finished], 1)
         if self._watch.is_stuck(scheduler, in_flight.output, outputs):
             raise StallError(stall_message(scheduler))
         return in_flight
@@ -189,6 +280,8 @@ class Replay:
             self.recorder.arrived(row, self.now_ns)
             self.scheduler.add_request(request)
             self.world.added(row, request, self._add_input, self._abort)
+            if self._steady is not None:
+                self._steady.somebody_came()
 
     def _add_input(self, request: Request) -> None:
         """Add a session's next input."""

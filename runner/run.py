@@ -26,6 +26,7 @@ from schedbench.runner.preflight import fit_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
+from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
@@ -62,6 +63,7 @@ class ReplayOptions:
     events: Sequence[Event] = ()
     spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
     seed: int = 0  # of those draws
+    short_way: bool = True  # off: look at every decode in every pass; the rows are the same
     assumed: Sequence[str] = ()  # flags nobody gave, whose defaults are guesses about the server
     command_line: Sequence[str] = field(default_factory=list)
 
@@ -159,8 +161,9 @@ def _run(
     progress: Progress | None,
 ) -> Run:
     world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
-    scheduler = Scheduler(config, world.store)
+    scheduler = Scheduler(config, world.store, counts_blocks=_may_count(trace, runner))
     recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+    timings = TimingRows(sink.timings)
     replaying = Replay(
         scheduler=scheduler,
         arrivals=make_arrivals(trace, config, options),
@@ -168,7 +171,8 @@ def _run(
         model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
         runner=runner,
         recorder=recorder,
-        timings=sink.timings,
+        timings=timings,
+        short_way=options.short_way,
         events=options.events,
         progress=progress,
     )
@@ -180,9 +184,17 @@ def _run(
         manifest["stalled"] = str(error)
     finally:
         replaying.close()
+        recorder.flush()
+        timings.flush()
         for interval_ns, count in sorted(recorder.itl.items()):
             sink.itl.append((interval_ns, count))
     return _finish(sink, manifest, config, options, stalled)
+
+
+def _may_count(trace: Trace, runner: Runner) -> bool:
+    """Whether block ids make no difference: nobody shares a prefix, and nobody asks for them."""
+    told_apart = ("hash_ids", "remote_kv", "chunks")
+    return not runner.needs_block_ids and not any(trace.has(name) for name in told_apart)
 
 
 def _finish(

@@ -45,7 +45,7 @@ class PassShape(NamedTuple):
 
 def features(output: SchedulerOutput) -> PassShape:
     """The shape of a scheduled pass; its cost does not grow with the number of decodes."""
-    num_seqs = len(output.num_scheduled_tokens)
+    num_seqs = output.num_seqs
     num_decodes = num_seqs - len(output.prefills)
     if output.scheduled_spec_decode_tokens:  # several tokens a decode: drafts to be verified
         return _row_by_row(output)

@@ -23,11 +23,15 @@ class ProgressWatch:
         self._since_emission = 0
         self._check_at = 1
 
+    def emitted(self) -> None:
+        """Note a pass that brought tokens."""
+        self._since_emission, self._check_at = 0, 1
+
     def is_stuck(
         self, scheduler: Scheduler, output: SchedulerOutput, outputs: EngineCoreOutputs
     ) -> bool:
         if outputs.emitted or outputs.finished:
-            self._since_emission, self._check_at = 0, 1
+            self.emitted()
             return False
         self._since_emission += sum(grant.num_new_tokens for grant in output.prefills)
         if self._since_emission < self._check_at:

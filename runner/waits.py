@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from schedbench.runner.requests import Row
     from schedbench.sched.request import Request
 
-WAIT_VERDICTS = [
+WAIT_VERDICTS: list[Verdict] = [
     verdict
     for verdict in Verdict
     if verdict.kind in (Kind.STOP, Kind.ASIDE)
@@ -24,7 +24,7 @@ WAIT_VERDICTS = [
 ]
 IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
 WAIT_LABELS = [IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
-_INDEX = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
+_INDEX: dict[Verdict, int] = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
 
 
 class WaitClock:

@@ -117,12 +117,20 @@ def append_tokens(
     """Append tokens until one stops the request; how many were taken, and the final status."""
     for taken in range(1, num_sampled + 1):
         request.num_tokens += 1
-        num_output_tokens = request.num_tokens - request.output_start
-        if num_output_tokens == request.eos_after:  # the model's own end comes before any cap
-            return taken, RequestStatus.FINISHED_STOPPED
-        if request.num_tokens >= max_model_len or num_output_tokens >= request.max_tokens:
-            return taken, RequestStatus.FINISHED_LENGTH_CAPPED
+        status = stop_status(request, max_model_len)
+        if status is not None:
+            return taken, status
     return num_sampled, None
+
+
+def stop_status(request: Request, max_model_len: int) -> RequestStatus | None:
+    """Say how the newest token ends the request: the model's own end comes before any cap."""
+    num_output_tokens = request.num_tokens - request.output_start
+    if num_output_tokens == request.eos_after:
+        return RequestStatus.FINISHED_STOPPED
+    if request.num_tokens >= max_model_len or num_output_tokens >= request.max_tokens:
+        return RequestStatus.FINISHED_LENGTH_CAPPED
+    return None
 
 
 def stop(

@@ -45,6 +45,7 @@ class SchedulerOutput:
     finished_req_ids: set[str]  # finished since the last pass
 
     token_budget: int
+    num_put_aside: int  # decodes that are scheduled and not listed (steady.py)
     prefills: list[PrefillGrant]
     decode_tokens: int
     context_tokens: int  # computed before this pass, summed over the requests scheduled
@@ -61,7 +62,12 @@ class SchedulerOutput:
 
     @property
     def total_num_scheduled_tokens(self) -> int:
-        return sum(self.num_scheduled_tokens.values())
+        return sum(self.num_scheduled_tokens.values()) + self.num_put_aside
+
+    @property
+    def num_seqs(self) -> int:
+        """Requests scheduled, listed or not."""
+        return len(self.num_scheduled_tokens) + self.num_put_aside
 
 
 @dataclass(slots=True)

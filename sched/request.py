@@ -112,6 +112,7 @@ class Request:
         "last_sched_seq",
         "lora_id",
         "max_tokens",
+        "num_blocks",
         "num_cached_blocks",
         "num_computed_tokens",
         "num_output_placeholders",
@@ -174,6 +175,7 @@ class Request:
         self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
         self.num_preemptions = 0
         self.block_ids: list[int] = []
+        self.num_blocks = 0  # where blocks are counted, not numbered
         self.num_cached_blocks = 0  # leading blocks that carry a hash
 
     @property

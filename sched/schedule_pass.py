@@ -33,6 +33,7 @@ class SchedulePass:
         "loras",
         "new",
         "new_block_ids",
+        "num_put_aside",
         "num_scheduled_tokens",
         "prefill_scheduled",
         "prefills",
@@ -55,6 +56,7 @@ class SchedulePass:
         self.encoder_inputs: dict[str, list[int]] = {}
         self.encoder_grant: EncoderGrant | None = None  # of the request in hand
         self.num_scheduled_tokens: dict[str, int] = {}
+        self.num_put_aside = 0  # decodes that are scheduled and not listed (steady.py)
         self.running: list[Request] = []
         self.new: list[Request] = []
         self.resumed: list[Request] = []
@@ -69,6 +71,13 @@ class SchedulePass:
         self.cut_by_budget = False
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
+
+    def put_aside(self, num_decodes: int, context_tokens: int) -> None:
+        """Spend budget on decodes that need not be looked at one by one."""
+        self.num_put_aside = num_decodes
+        self.token_budget -= num_decodes
+        self.decode_tokens += num_decodes
+        self.context_tokens += context_tokens
 
     def grant_running(
         self, request: Request, num_new_tokens: int, num_drafts: int, new_blocks: list[int]
@@ -141,7 +150,7 @@ class SchedulePass:
 
     def check(self, *, num_running: int, max_num_seqs: int) -> None:
         """Hold the pass to what vLLM asserts at the end of `schedule`."""
-        spent = sum(self.num_scheduled_tokens.values())
+        spent = sum(self.num_scheduled_tokens.values()) + self.num_put_aside
         granted = len(self.running) + len(self.new) + len(self.resumed)
         for holds, rule in (
             (spent == self.start_budget - self.token_budget, "tokens scheduled = budget spent"),
@@ -182,6 +191,7 @@ class SchedulePass:
             finished_req_ids=finished_req_ids,
             token_budget=self.start_budget,
             prefills=self.prefills,
+            num_put_aside=self.num_put_aside,
             decode_tokens=self.decode_tokens,
             context_tokens=self.context_tokens,
             victims=self.victims,

@@ -10,13 +10,14 @@ A live request is in `requests` and in exactly one of the others, and its status
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from schedbench.errors import UnsupportedError
 from schedbench.sched import async_mode, kv_connector, lora, streaming
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
+from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
 from schedbench.sched.policy import Policy, State, overridden
@@ -63,7 +64,19 @@ class Scheduler:
         connector: KVConnector | None = None,
         policy: Policy | None = None,
         return_path: ReturnPath | None = None,
+        *,
+        counts_blocks: bool = False,
     ) -> None:
+        """Set up an empty engine.
+
+        Args:
+            config: the flags.
+            connector: where KV may be held elsewhere.
+            policy: decisions other than vLLM's.
+            return_path: collects what leaves the engine, if anybody listens.
+            counts_blocks: keep numbers instead of block ids; only where no two requests share a
+                prefix and nobody asks which block is which. The decisions are the same.
+        """
         if config.is_encoder_decoder:
             raise UnsupportedError(
                 "encoder-decoder models are not modelled: their cross-attention blocks have "
@@ -78,6 +91,8 @@ class Scheduler:
         self.running: list[Request] = []
         self.queues = WaitingQueues(config.policy, self._waiting_key())
         self.kv_cache = KVCacheManager(config)
+        if counts_blocks:
+            self.kv_cache = cast("KVCacheManager", CountingKVCache(config))  # the same answers
         self.encoder_cache = EncoderCache(config.encoder_cache_embeds)
         self.transfers: TransferState | None = None
         if connector is not None:
@@ -119,8 +134,8 @@ class Scheduler:
         if self.pause_state is not PauseState.PAUSED_ALL:
             this_pass.running_stop = schedule_running(self, this_pass)
         lora.count_running(this_pass, self.config)
-        this_pass.admission_stop = self._admit(this_pass)
-        return self._close_pass(this_pass)
+        this_pass.admission_stop = self.admit(this_pass)
+        return self.close_pass(this_pass)
 
     def update_from_output(
         self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
@@ -223,7 +238,7 @@ class Scheduler:
             return None
         return lambda request: self.policy.waiting_key(request, State(self))
 
-    def _admit(self, this_pass: SchedulePass) -> Verdict:
+    def admit(self, this_pass: SchedulePass) -> Verdict:
         """Run the admission loop unless a pause or a preemption of this pass closes it."""
         if self.pause_state is PauseState.PAUSED_ALL:
             return Verdict.PAUSED_ALL
@@ -236,7 +251,8 @@ class Scheduler:
             self.prefill_capacity_bound = len(self.queues.waiting) > 0
         return stop
 
-    def _close_pass(self, this_pass: SchedulePass) -> SchedulerOutput:
+    def close_pass(self, this_pass: SchedulePass) -> SchedulerOutput:
+        """Check a pass, count its tokens as computed, and hand it over."""
         this_pass.check(num_running=len(self.running), max_num_seqs=self.config.max_num_seqs)
         cancelled = fit = 0
         if this_pass.admission_stop is Verdict.CLOSED_BY_PREEMPTION:

@@ -40,6 +40,33 @@ class SlotDemand:
     caches: bool = True  # not before an asynchronous load has arrived
 
 
+def which_term_is_short(
+    config: SchedulerConfig, demand: SlotDemand, *, free: int, need: int, whole: int
+) -> Verdict | None:
+    """Name the first term that asks for more than the free blocks.
+
+    Args:
+        config: whether the whole sequence must fit.
+        demand: headroom and reservation on top of the blocks needed.
+        free: free blocks, less those that the request hits.
+        need: new blocks for this chunk.
+        whole: new blocks for all the request's known tokens.
+    """
+    if need > free:
+        return Verdict.KV_BLOCKS_SHORT
+    if config.scheduler_reserve_full_isl:
+        if whole > free:
+            return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
+        need_now, need = need, max(need, whole)
+    else:
+        need_now = need
+    if need + demand.headroom_blocks > free:
+        return Verdict.KV_BLOCKS_SHORT_WATERMARK
+    if need_now + demand.headroom_blocks > free - demand.reserved_blocks:
+        return Verdict.KV_BLOCKS_SHORT_RESERVATION
+    return None
+
+
 class KVCacheManager:
     """`allocate_slots` answers None when the pool is short; nothing else can fail."""
 
@@ -81,19 +108,13 @@ class KVCacheManager:
         free = self.pool.num_free - self.pool.num_free_among(demand.hit)
         held = len(request.block_ids) + len(demand.hit)
         slots = self._computed(request, demand) + demand.num_new_tokens + demand.lookahead_tokens
-        need = max(self.blocks_for(slots) - held, 0)
-        if need > free:
-            return Verdict.KV_BLOCKS_SHORT
-        whole = self.blocks_for(request.num_tokens) - held
-        if self.config.scheduler_reserve_full_isl and whole > free:
-            return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
-        if self.config.scheduler_reserve_full_isl and whole + demand.headroom_blocks > free:
-            return Verdict.KV_BLOCKS_SHORT_WATERMARK
-        if need + demand.headroom_blocks > free:
-            return Verdict.KV_BLOCKS_SHORT_WATERMARK
-        if need + demand.headroom_blocks > free - demand.reserved_blocks:
-            return Verdict.KV_BLOCKS_SHORT_RESERVATION
-        return None
+        return which_term_is_short(
+            self.config,
+            demand,
+            free=free,
+            need=max(self.blocks_for(slots) - held, 0),
+            whole=self.blocks_for(request.num_tokens) - held,
+        )
 
     def admit(self, request: Request, demand: SlotDemand) -> None:
         """Take hits and new blocks for a request that `shortage` found room for."""

@@ -1,0 +1,96 @@
+"""The short way through decodes, and blocks kept in counts, change no row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedbench.errors import StallError
+from schedbench.runner import run
+from schedbench.runner.clock import ClockRunner
+from schedbench.runner.run import ReplayOptions, Run, replay
+from schedbench.sched.config import SchedulerConfig
+from schedbench.workloads.trace import Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Bursts of short requests, some with priorities, early ends and time-outs."""
+    rows = draw(st.integers(2, 30))
+
+    def some(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=rows, max_size=rows))
+
+    output = some(1, 60)
+    columns: dict[str, Any] = {
+        "arrival_ns": [0, *sorted(some(0, 90_000_000))[1:]],
+        "prompt_tokens": some(1, 90),
+        "output_tokens": output,
+        "priority": some(0, 2),
+        "max_tokens": [length + more for length, more in zip(output, some(0, 1), strict=True)],
+    }
+    if draw(st.booleans()):
+        columns["abort_after_ns"] = [
+            time if time < 60_000_000 else None for time in some(1_000_000, 200_000_000)
+        ]
+    return Trace.from_columns(columns)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> SchedulerConfig:
+    block_size = draw(st.sampled_from([4, 16]))
+    seats = draw(st.sampled_from([2, 5, 40]))
+    return SchedulerConfig(
+        max_num_batched_tokens=draw(st.sampled_from([40, 64, 200])),
+        max_num_scheduled_tokens=draw(st.sampled_from([None, None, 3, 30])),
+        max_num_seqs=seats,
+        max_model_len=160,
+        num_gpu_blocks=160 // block_size + draw(st.integers(2, 60)),
+        block_size=block_size,
+        policy=draw(st.sampled_from(["fcfs", "priority"])),
+        enable_prefix_caching=draw(st.booleans()),
+        scheduler_reserve_full_isl=draw(st.booleans()),
+        watermark=draw(st.sampled_from([0.0, 0.1])),
+        long_prefill_token_threshold=draw(st.sampled_from([0, 0, 20])),
+        async_scheduling=draw(st.booleans()),
+    )
+
+
+def outcome(trace: Trace, config: SchedulerConfig, *, short_way: bool) -> tuple[object, ...]:
+    """All rows of a replay, or the stall it ended in."""
+    options = ReplayOptions(short_way=short_way, warmup_ns=5_000_000)
+    try:
+        done = replay(trace, config, ClockRunner(1_000_000, 10_000), options=options)
+    except StallError as error:
+        return ("stalled", str(error))
+    return rows_of(done)
+
+
+def rows_of(done: Run) -> tuple[object, ...]:
+    def values(table: pa.Table) -> dict[str, list[object]]:
+        return table.to_pydict()
+
+    return values(done.passes), values(done.requests), values(done.itl)
+
+
+@settings(max_examples=80)
+@given(traces(), configs())
+def test_both_ways_give_equal_rows(trace: Trace, config: SchedulerConfig) -> None:
+    assert outcome(trace, config, short_way=True) == outcome(trace, config, short_way=False)
+
+
+@settings(max_examples=30)
+@given(traces(), configs())
+def test_counted_blocks_give_the_rows_of_numbered_ones(
+    trace: Trace, config: SchedulerConfig
+) -> None:
+    counted = outcome(trace, config, short_way=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_may_count", lambda *_: False)
+        assert outcome(trace, config, short_way=False) == counted
