@@ -18,8 +18,6 @@ OPTIONAL = {
     "torch": ("timing passes on this machine's GPU or CPU", "pip install 'schedbench[torch]'"),
     "vllm": ("comparing with the real scheduler", "make vllm-env, or pip install vllm"),
     "scipy": ("fitting latency profiles", "pip install 'schedbench[torch]'"),
-    "ray": ("sweeps on a cluster", "pip install 'schedbench[ray]'"),
-    "optuna": ("searching for the best flags", "pip install 'schedbench[tune]'"),
 }
 """By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
 

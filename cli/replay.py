@@ -73,7 +73,7 @@ def replay(
             store=not storing.no_store,
             progress=progress,
         )
-    _show(run, loaded, assumed, printing)
+    _show(run, trace, assumed, printing)
 
 
 def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
@@ -82,18 +82,18 @@ def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
     return ReplayProgress(trace.num_requests, load.arrivals is not ArrivalsMode.AT_ONCE)
 
 
-def _show(run: "Run", trace: "Trace", assumed: dict[str, str], printing: Printing) -> None:
+def _show(run: "Run", named: str | None, assumed: dict[str, str], printing: Printing) -> None:
     from schedbench.cli.print_view import print_view
     from schedbench.results.summary_sheets import run_view
 
-    name = Path(trace.path or "trace").name
-    view = run_view(name, run.summary, warnings=run.warnings, assumed=assumed)
+    title = Path(run.manifest["trace"]["path"] or "trace").name
+    view = run_view(title, run.summary, warnings=run.warnings, assumed=assumed)
     print_view(view, printing.chosen)
     if run.path is not None:
-        console.plain(f"kept in {run.path}; next: {next_command(run)}")
+        console.plain(f"kept in {run.path}; next: {next_command(run, named)}")
 
 
-def next_command(run: "Run") -> str:
+def next_command(run: "Run", named: str | None) -> str:
     """A sweep over the flag that held the replay back for longest, or more load if none did."""
     held = [label for label in run.summary["binding_limit"] if label in LOOSENED_BY]
     values = "--speedup 1,2,4,8"
@@ -101,4 +101,4 @@ def next_command(run: "Run") -> str:
         name = LOOSENED_BY[held[0]]
         now = run.manifest["scheduler"][name]
         values = f"{shown_option(name)} {now},{2 * now},{4 * now}"
-    return f"schedbench sweep {run.manifest['trace']['path'] or 'TRACE'} {values}"
+    return " ".join(["schedbench", "sweep", *([named] if named else []), values])
