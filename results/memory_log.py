@@ -1,6 +1,7 @@
 """Tables that are not stored: for sweeps, tests, and code that wants the numbers only."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import pyarrow as pa
 
@@ -48,3 +49,9 @@ class MemoryRun:
         self.timings = MemoryLog(TIMING_COLUMNS)
         self.requests = MemoryLog(request_columns(wait_labels))
         self.itl = MemoryLog(ITL_COLUMNS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing has to be closed."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from schedbench.runner.api import PassResult, Runner
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.events import Event
+    from schedbench.runner.outputs_file import OutputsFile
     from schedbench.runner.record import FirstHalf, Recorder
     from schedbench.runner.timing_rows import TimingRows
     from schedbench.runner.trace_model import TraceModel
@@ -86,6 +87,7 @@ class Replay:
     runner: Runner
     recorder: Recorder
     timings: TimingRows
+    outputs: OutputsFile | None = None  # what leaves the engine, where it is written
     events: Iterable[Event] = ()
     progress: Progress | None = None
     progress_every: int = 512  # passes
@@ -128,6 +130,8 @@ class Replay:
         self._leave()
         self.recorder.time_is(self.now_ns)
         self.recorder.unfinished(self.scheduler.requests.values())
+        self.recorder.flush()
+        self.timings.flush()
 
     def _take_what_is_due(self) -> None:
         self.scheduler.now_ns = self.now_ns
@@ -268,6 +272,8 @@ class Replay:
             drafts = self.model.proposals(in_flight.sampled, scheduler.requests)
             spec_decode.set_drafts(scheduler, drafts)
         spent = in_flight.scheduler_ns + time.perf_counter_ns() - began
+        if self.outputs is not None:
+            self.outputs.write(self.recorder.num_passes, outputs)
         self.recorder.folded(in_flight.first_half, in_flight.result, outputs, self.now_ns)
         self.timings.add(self.recorder.num_passes - 1, 1, spent, in_flight.result)
         self._account([request for request, _ in outputs.finished], 1)

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import platform
-import sys
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import orjson
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
@@ -22,6 +16,9 @@ from schedbench.results.stored_run import StoredRun
 from schedbench.results.warnings import warn
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.clock import parse_cost
+from schedbench.runner.manifest import make_manifest
+from schedbench.runner.outputs_file import OutputsFile
+from schedbench.runner.plugins import OWN_SCHEDULER, load_policy, load_scheduler
 from schedbench.runner.preflight import fit_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.replay import Progress, Replay
@@ -31,7 +28,6 @@ from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
 from schedbench.sched.config import SchedulerConfig
-from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
 
@@ -40,13 +36,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from schedbench.runner.api import Runner, RunnerInfo
+    from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
     from schedbench.workloads.trace import Trace
 
-DEFAULT_KV_ROLE: Literal["kv_both"] = (
-    "kv_both"  # for a trace with remote KV, where no role is given
-)
+DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 DEFAULT_COST = "linear:8ms,0.03ms"
 
 
@@ -64,6 +58,10 @@ class ReplayOptions:
     spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
     seed: int = 0  # of those draws
     short_way: bool = True  # off: look at every decode in every pass; the rows are the same
+    scheduler: str = OWN_SCHEDULER  # or module:Class
+    policy_class: str | None = None  # module:Class
+    outputs: Path | None = None  # where to write what leaves the engine
+    request_events: Path | None = None
     assumed: Sequence[str] = ()  # flags nobody gave, whose defaults are guesses about the server
     command_line: Sequence[str] = field(default_factory=list)
 
@@ -127,8 +125,9 @@ def replay(
         sink.write_manifest(manifest)
     else:
         sink = MemoryRun(WAIT_LABELS)
-    with closing(runner):
-        return _run(prepared, config, runner, options, manifest, sink, progress)
+    with closing(runner), sink:
+        stalled = _replay(prepared, config, runner, options, sink, progress)
+        return _finish(sink, manifest, config, options, stalled)
 
 
 def _prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
@@ -151,44 +150,47 @@ def make_arrivals(trace: Trace, config: SchedulerConfig, options: ReplayOptions)
     return OpenLoop(source)
 
 
-def _run(
+def _replay(
     trace: Trace,
     config: SchedulerConfig,
     runner: Runner,
     options: ReplayOptions,
-    manifest: dict[str, Any],
     sink: RunFolder | MemoryRun,
     progress: Progress | None,
-) -> Run:
+) -> StallError | None:
+    """Replay into the sink's tables; the stall it ended in, if it did."""
     world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
-    scheduler = Scheduler(config, world.store, counts_blocks=_may_count(trace, runner))
-    recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
-    timings = TimingRows(sink.timings)
-    replaying = Replay(
-        scheduler=scheduler,
-        arrivals=make_arrivals(trace, config, options),
-        world=world,
-        model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
-        runner=runner,
-        recorder=recorder,
-        timings=timings,
-        short_way=options.short_way,
-        events=options.events,
-        progress=progress,
-    )
-    stalled: StallError | None = None
-    try:
-        replaying.run()
-    except StallError as error:
-        stalled = error
-        manifest["stalled"] = str(error)
-    finally:
-        replaying.close()
-        recorder.flush()
-        timings.flush()
-        for interval_ns, count in sorted(recorder.itl.items()):
-            sink.itl.append((interval_ns, count))
-    return _finish(sink, manifest, config, options, stalled)
+    with OutputsFile.of(options.outputs, options.request_events) as outputs:
+        scheduler = load_scheduler(options.scheduler)(
+            config,
+            world.store,
+            load_policy(options.policy_class) if options.policy_class else None,
+            outputs.return_path if outputs else None,
+            counts_blocks=_may_count(trace, runner),
+        )
+        recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+        replaying = Replay(
+            scheduler=scheduler,
+            arrivals=make_arrivals(trace, config, options),
+            world=world,
+            model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
+            runner=runner,
+            recorder=recorder,
+            timings=TimingRows(sink.timings),
+            outputs=outputs,
+            short_way=options.short_way,
+            events=options.events,
+            progress=progress,
+        )
+        try:
+            replaying.run()
+        except StallError as error:
+            return error
+        finally:
+            replaying.close()
+            for interval_ns, count in sorted(recorder.itl.items()):
+                sink.itl.append((interval_ns, count))
+    return None
 
 
 def _may_count(trace: Trace, runner: Runner) -> bool:
@@ -205,6 +207,8 @@ def _finish(
     stalled: StallError | None,
 ) -> Run:
     """Read the tables back, sum them up, and mark a stored run as complete."""
+    if stalled is not None:
+        manifest["stalled"] = str(stalled)
     path = None
     if isinstance(sink, RunFolder):
         sink.close()
@@ -223,55 +227,3 @@ def _finish(
         raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
     warnings = [*config.warnings(), *warn(summary, config.as_dict(), manifest["derived"])]
     return Run(summary, manifest, passes, requests, itl, warnings, path)
-
-
-def make_manifest(
-    trace: Trace,
-    prepared: Trace,
-    config: SchedulerConfig,
-    options: ReplayOptions,
-    info: RunnerInfo,
-) -> dict[str, Any]:
-    """Everything needed to run this again, and to know whether two runs may be compared."""
-    flags = {
-        "scheduler": config.as_dict(),
-        "time": {"runner": info.name, "source": info.source, "description": info.description},
-        "speedup": options.speedup,
-        "arrivals": options.arrivals,
-        "think_ns": options.think_ns,
-        "too_long": str(options.too_long),
-        "spec_acceptance": options.spec_acceptance if config.num_speculative_tokens else None,
-        "seed": options.seed,
-        "events": [vars_of(event) for event in options.events],
-    }
-    digest = hashlib.sha256(orjson.dumps(flags, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return {
-        "trace": {
-            "path": trace.path,
-            "digest": trace.digest,
-            "requests": trace.num_requests,
-            "replayed": prepared.num_requests,
-            "provenance": prepared.provenance,
-        },
-        **flags,
-        "flags_digest": digest,
-        "derived": {each.name: each.value for each in config.derived()},
-        "assumed": list(options.assumed),
-        "runner_details": dict(info.details),
-        "warmup_ns": options.warmup_ns,
-        "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
-        "vllm_version": "0.26.0",
-        "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
-        "command_line": list(options.command_line),
-        "versions": {
-            "schedbench": version("schedbench"),
-            "python": platform.python_version(),
-            "platform": sys.platform,
-            **{name: version(name) for name in ("numpy", "pyarrow")},
-        },
-    }
-
-
-def vars_of(event: Event) -> dict[str, Any]:
-    """An event as it stands in the manifest."""
-    return {name: getattr(event, name) for name in event.__slots__}

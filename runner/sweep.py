@@ -27,7 +27,8 @@ import orjson
 from schedbench.errors import SchedbenchError, UsageError
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.clock import parse_cost
-from schedbench.runner.run import DEFAULT_COST, ReplayOptions, vars_of
+from schedbench.runner.manifest import vars_of
+from schedbench.runner.run import DEFAULT_COST, ReplayOptions
 from schedbench.runner.sweep_pool import cores, shared, worker_pool
 from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.sched.config import SchedulerConfig
