@@ -146,6 +146,7 @@ class Recorder:
 
     def scheduled(self, output: SchedulerOutput, now_ns: int) -> FirstHalf:
         """Note a pass as it was decided; its row is written when it is folded in."""
+        self._waits.advance(now_ns)
         for request in output.scheduled_new_reqs:
             row = request.tag
             self._waits.leaves(row)
@@ -215,6 +216,7 @@ class Recorder:
     def ran(self, run: DecodeRun, start_ns: int, durations_ns: int | Integers) -> int:
         """Write the rows of a run of passes; the clock after the last of them."""
         first_ns = durations_ns if isinstance(durations_ns, int) else int(durations_ns[0])
+        self._waits.advance(start_ns)
         self._waits.schedule_ended(run.stop, [])
         end_ns = self._intervals(run, start_ns, durations_ns)
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish

@@ -111,9 +111,12 @@ class Replay:
     def run(self) -> None:
         """Replay until nothing is left to come."""
         while True:
-            self._take_what_is_due()
+            upcoming = self._next_ns()
+            if upcoming is not None and upcoming <= self.now_ns:
+                self._take_what_is_due()
+                upcoming = self._next_ns()
             if self._may_run():
-                if self._short_step() or self._one_pass():
+                if self._short_step(upcoming) or self._one_pass():
                     continue
             elif self._in_flight:
                 self._fold()
@@ -153,18 +156,19 @@ class Replay:
 
     def _may_run(self) -> bool:
         """Whether the engine would make a pass: there is work, and no pause that forbids it."""
-        match self.scheduler.pause_state:
-            case PauseState.PAUSED_ALL:
-                return False
-            case PauseState.PAUSED_NEW:
-                return bool(self.scheduler.running)
-        return self._num_unfinished() > 0
+        pause = self.scheduler.pause_state
+        if pause is PauseState.UNPAUSED:
+            return self._num_unfinished() > 0
+        return pause is PauseState.PAUSED_NEW and bool(self.scheduler.running)
 
     def _next_ns(self) -> int | None:
-        times = [self.arrivals.next_ns(), self.world.next_ns()]
-        if self._events:
-            times.append(self._events[0].at_ns)
-        return min((at for at in times if at is not None), default=None)
+        upcoming = self.arrivals.next_ns()
+        timer_ns = self.world.next_ns()
+        if timer_ns is not None and (upcoming is None or timer_ns < upcoming):
+            upcoming = timer_ns
+        if self._events and (upcoming is None or self._events[0].at_ns < upcoming):
+            upcoming = self._events[0].at_ns
+        return upcoming
 
     def _one_pass(self) -> bool:
         """Schedule a pass and, where the pipeline is full, fold the oldest in.
@@ -182,8 +186,11 @@ class Replay:
             or any(each.output.num_scheduled_tokens for each in self._in_flight)
         )
 
-    def _short_step(self) -> bool:
-        """Go a step of the short way, if there is one: a run of decodes, or an admission."""
+    def _short_step(self, until_ns: int | None) -> bool:
+        """Go a step of the short way, if there is one: a run of decodes, or an admission.
+
+        A run ends before the first pass that starts at `until_ns` or later.
+        """
         steady = self._steady
         if steady is None or not steady.enter():
             self._leave()
@@ -199,7 +206,7 @@ class Replay:
         durations = self.runner.decode_durations(  # type: ignore[attr-defined]
             steady.num_decodes, steady.context_tokens, num_passes
         )
-        num_passes, durations = cut_run(durations, num_passes, self.now_ns, self._next_ns())
+        num_passes, durations = cut_run(durations, num_passes, self.now_ns, until_ns)
         run = steady.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes
         first = self.recorder.num_passes

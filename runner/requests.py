@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedbench.sched.prefix_identity import PrefixNames
 from schedbench.sched.request import EncoderInput, Grammar, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from schedbench.sched.prefix_identity import BlockNames
     from schedbench.workloads.trace import Trace
@@ -17,20 +16,14 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 4096
 
 
-@dataclass(slots=True)
 class Row:
     """One request's life as the replay follows it: the trace's facts, then the times.
 
-    Times are ns of the simulated clock, None until they happen. It travels as `Request.tag`.
+    Times are ns of the simulated clock, None until they happen. It travels as `Request.tag`. What
+    a class attribute says holds until an instance says otherwise, so that a request without
+    peculiarities costs little.
     """
 
-    row: int
-    request_id: str
-    arrival_ns: int
-    added_ns: int
-    prompt_tokens: int
-    output_tokens: int
-    max_tokens: int
     priority: int = 0
     client: int = 0
     lora: int = 0
@@ -39,11 +32,13 @@ class Row:
     abort_after_ns: int | None = None
     after: int | None = None
     think_ns: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)  # nested columns, as the trace has them
+    chunks: Sequence[dict[str, Any]] | None = None  # nested columns, as the trace has them
+    grammar: dict[str, Any] | None = None
+    remote_kv: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
 
-    queued_since_ns: int = 0
-    queue_marks: tuple[int, ...] = ()
-    waited_ns: list[int] = field(default_factory=list)
+    queue_marks: Sequence[int] = ()
+    waited_ns: Sequence[int] = ()
     first_scheduled_ns: int | None = None
     first_token_ns: int | None = None
     last_token_ns: int = 0
@@ -56,12 +51,43 @@ class Row:
     resumed_cached_tokens: int = 0
     preemptions: int = 0
     preempted_tokens: int = 0
-
-    acceptance: float | None = None  # speculation: chance, accepted counts, proposed counts
-    accepted: list[int] | None = None
-    drafts: list[int] | None = None
     verifications: int = 0
     proposals: int = 0
+
+    def __init__(
+        self,
+        row: int,
+        request_id: str,
+        *,
+        arrival_ns: int,
+        added_ns: int,
+        prompt_tokens: int,
+        output_tokens: int,
+        max_tokens: int,
+    ) -> None:
+        self.row = row
+        self.request_id = request_id
+        self.arrival_ns = arrival_ns
+        self.added_ns = added_ns
+        self.prompt_tokens = prompt_tokens
+        self.output_tokens = output_tokens
+        self.max_tokens = max_tokens
+
+
+KEPT_AS_THEY_ARE = (
+    "priority",
+    "client",
+    "lora",
+    "group",
+    "session",
+    "abort_after_ns",
+    "after",
+    "think_ns",
+    "chunks",
+    "grammar",
+    "remote_kv",
+    "spec",
+)
 
 
 class RequestSource:
@@ -70,33 +96,49 @@ class RequestSource:
     def __init__(self, trace: Trace, *, block_size: int, enable_prefix_caching: bool) -> None:
         self._trace = trace
         self._shares = enable_prefix_caching and trace.has("hash_ids")
+        self._kept = [name for name in KEPT_AS_THEY_ARE if trace.has(name)]
         self._names = PrefixNames(block_size, trace.hash_block_tokens if self._shares else None)
 
     def __iter__(self) -> Iterator[tuple[Row, Request]]:
+        table = self._trace.table
         for start in range(0, self._trace.num_requests, CHUNK_ROWS):
-            columns = self._trace.table.slice(start, CHUNK_ROWS).to_pydict()
-            for offset in range(len(columns["arrival_ns"])):
-                facts = {name: values[offset] for name, values in columns.items()}
-                yield self._make(start + offset, facts)
+            columns = table.slice(start, CHUNK_ROWS).to_pydict()
+            names = list(columns)
+            for index, values in enumerate(zip(*columns.values(), strict=True), start):
+                yield self._make(index, dict(zip(names, values, strict=True)))
 
     def _make(self, index: int, facts: dict[str, Any]) -> tuple[Row, Request]:
-        row = _row(index, facts)
-        chunks = facts.get("chunks")
+        get = facts.get
+        arrival_ns, output_tokens = facts["arrival_ns"], facts["output_tokens"]
+        added_ns, max_tokens = get("added_ns"), get("max_tokens") or output_tokens
+        row = Row(
+            index,
+            get("request_id") or str(index),
+            arrival_ns=arrival_ns,
+            added_ns=arrival_ns if added_ns is None else added_ns,
+            prompt_tokens=facts["prompt_tokens"],
+            output_tokens=output_tokens,
+            max_tokens=max_tokens,
+        )
+        for name in self._kept:
+            if (value := facts[name]) is not None:
+                setattr(row, name, value)
         request = Request(
             f"{index:09d}",  # vLLM breaks priority ties by comparing ids as strings
             num_prompt_tokens=row.prompt_tokens,
-            max_tokens=row.max_tokens,
-            eos_after=eos_after(row.output_tokens, row.max_tokens),
-            arrival_time=row.arrival_ns,
+            max_tokens=max_tokens,
+            eos_after=eos_after(output_tokens, max_tokens),
+            arrival_time=arrival_ns,
             identity=self._identity(facts),
-            priority=row.priority,
-            client_index=row.client,
-            lora_id=row.lora,
-            encoder_inputs=_encoder_inputs(facts.get("encoder")),
-            grammar=_grammar(facts.get("grammar")),
-            resumable=chunks is not None,
             tag=row,
         )
+        if self._kept:
+            request.priority, request.client_index = row.priority, row.client
+            request.lora_id, request.resumable = row.lora, row.chunks is not None
+        if "encoder" in facts:
+            request.encoder_inputs = _encoder_inputs(facts["encoder"])
+        if row.grammar is not None:
+            request.set_grammar(_grammar(row.grammar))
         return row, request
 
     def _identity(self, facts: dict[str, Any]) -> BlockNames:
@@ -108,32 +150,6 @@ class RequestSource:
             facts.get("output_hash_ids") or (),
             (facts.get("lora"), facts.get("cache_salt")),
         )
-
-
-def _row(index: int, facts: dict[str, Any]) -> Row:
-    get = facts.get
-    spec = get("spec") or {}
-    return Row(
-        row=index,
-        request_id=get("request_id") or str(index),
-        arrival_ns=facts["arrival_ns"],
-        added_ns=_or(get("added_ns"), facts["arrival_ns"]),
-        prompt_tokens=facts["prompt_tokens"],
-        output_tokens=facts["output_tokens"],
-        max_tokens=get("max_tokens") or facts["output_tokens"],
-        priority=get("priority") or 0,
-        client=get("client") or 0,
-        lora=get("lora") or 0,
-        group=get("group"),
-        session=get("session"),
-        abort_after_ns=get("abort_after_ns"),
-        after=get("after"),
-        think_ns=get("think_ns"),
-        facts={name: get(name) for name in ("chunks", "grammar", "remote_kv") if get(name)},
-        acceptance=spec.get("rate"),
-        accepted=spec.get("accepted"),
-        drafts=spec.get("drafts"),
-    )
 
 
 def eos_after(output_tokens: int, max_tokens: int) -> int | None:
@@ -153,9 +169,7 @@ def _encoder_inputs(items: list[dict[str, Any]] | None) -> tuple[EncoderInput, .
     )
 
 
-def _grammar(facts: dict[str, Any] | None) -> Grammar | None:
-    if facts is None:
-        return None
+def _grammar(facts: dict[str, Any]) -> Grammar:
     rejects_at = facts["rejects_at"]
     return Grammar(tokens_left=None if rejects_at is None else rejects_at - 1)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import closing
+import gc
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +33,7 @@ from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from schedbench.runner.events import Event
     from schedbench.workloads.trace import Trace
 
+COLLECT_AFTER_OBJECTS = 200_000
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 DEFAULT_COST = "linear:8ms,0.03ms"
 
@@ -183,7 +185,8 @@ def _replay(
             progress=progress,
         )
         try:
-            replaying.run()
+            with rare_collections():
+                replaying.run()
         except StallError as error:
             return error
         finally:
@@ -191,6 +194,17 @@ def _replay(
             for interval_ns, count in sorted(recorder.itl.items()):
                 sink.itl.append((interval_ns, count))
     return None
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for reference cycles seldom: a replay makes many objects and hardly any cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _may_count(trace: Trace, runner: Runner) -> bool:

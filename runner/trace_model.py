@@ -48,20 +48,22 @@ class TraceModel:
     def _accepted(self, row: Row, num_drafts: int) -> int:
         turn = row.verifications
         row.verifications += 1
-        if row.accepted:
-            return min(row.accepted[turn % len(row.accepted)], num_drafts)
-        rate = self._acceptance if row.acceptance is None else row.acceptance
+        spec = row.spec or {}
+        if told := spec.get("accepted"):
+            return int(min(told[turn % len(told)], num_drafts))
+        rate = self._acceptance if spec.get("rate") is None else spec["rate"]
         accepted = 0
         while accepted < num_drafts and self._draw(row.row, turn, accepted) < rate:
             accepted += 1
         return accepted
 
     def _proposal(self, row: Row) -> int:
-        if not row.drafts:
+        told = (row.spec or {}).get("drafts")
+        if not told:
             return self._num_drafts
         turn = row.proposals
         row.proposals += 1
-        return min(row.drafts[turn % len(row.drafts)], self._num_drafts)
+        return int(min(told[turn % len(told)], self._num_drafts))
 
     def _draw(self, row: int, turn: int, draft: int) -> float:
         key = f"{self._seed}/{row}/{turn}/{draft}".encode()

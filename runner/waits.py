@@ -24,6 +24,7 @@ WAIT_VERDICTS: list[Verdict] = [
 ]
 IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
 WAIT_LABELS = [IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
+NOTHING_WAITED = [0] * len(WAIT_LABELS)
 _INDEX: dict[Verdict, int] = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
 
 
@@ -61,13 +62,19 @@ class WaitClock:
 
         The clock has to be there already (`advance`), as for `leaves`.
         """
-        if not row.waited_ns:
-            row.waited_ns = [0] * len(WAIT_LABELS)
-        row.waited_ns[0] += in_flight_ns
-        row.queue_marks = tuple(self._sums)
+        waited = list(row.waited_ns or NOTHING_WAITED)
+        waited[0] += in_flight_ns
+        row.waited_ns = waited
+        row.queue_marks = self._sums.copy()
 
     def leaves(self, row: Row) -> None:
         """Take a request's waits down; nothing if it is not in the queues."""
-        for place, (now, mark) in enumerate(zip(self._sums, row.queue_marks, strict=False)):
-            row.waited_ns[place] += now - mark
+        marks = row.queue_marks
+        if not marks:
+            return
         row.queue_marks = ()
+        if marks != self._sums:
+            row.waited_ns = [
+                waited + now - mark
+                for waited, now, mark in zip(row.waited_ns, self._sums, marks, strict=True)
+            ]

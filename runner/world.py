@@ -58,12 +58,12 @@ class World:
         if row.abort_after_ns is not None:
             at_ns = row.arrival_ns + row.abort_after_ns
             self.timers.at(at_ns, partial(abort, request.request_id))
-        if "grammar" in row.facts:
-            grammar = row.facts["grammar"]
-            self.timers.at(row.added_ns + grammar["delay_ns"], partial(_compile, request, grammar))
-        if "remote_kv" in row.facts and self.store is not None:
-            self.store.add(request.request_id, row.facts["remote_kv"], row.added_ns)
-        for chunk in row.facts.get("chunks", ()):
+        if row.grammar is not None:
+            at_ns = row.added_ns + row.grammar["delay_ns"]
+            self.timers.at(at_ns, partial(_compile, request, row.grammar))
+        if row.remote_kv is not None and self.store is not None:
+            self.store.add(request.request_id, row.remote_kv, row.added_ns)
+        for chunk in row.chunks or ():
             at_ns = row.arrival_ns + chunk["delay_ns"]
             self.timers.at(at_ns, partial(_next_input, row, request, chunk, at_ns, add))
 

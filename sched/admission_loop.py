@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from schedbench.sched import encoder_cache, kv_connector, lora, spec_decode, token_demand
 from schedbench.sched.blocked import what_it_awaits
 from schedbench.sched.kv_cache.manager import SlotDemand
-from schedbench.sched.policy import Short, State, policy_tokens
+from schedbench.sched.policy import (
+    Short,
+    State,
+    policy_headroom,
+    policy_on_short,
+    policy_tokens,
+)
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import Kind, Verdict
 
@@ -179,7 +185,7 @@ def slot_demand(
 def headroom_blocks(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int:
     """The watermark; it does not apply while nothing is running."""
     if "headroom_blocks" in scheduler.hooks:
-        return scheduler.policy.headroom_blocks(request, State(scheduler, this_pass))
+        return policy_headroom(scheduler, this_pass, request)
     return scheduler.config.watermark_blocks if scheduler.running else 0
 
 
@@ -187,8 +193,7 @@ def policy_passes_over(scheduler: Scheduler, this_pass: SchedulePass, request: R
     """Whether a policy of one's own lets others overtake a request that lacks blocks."""
     if "on_blocks_short" not in scheduler.hooks:
         return False
-    state = State(scheduler, this_pass)
-    return scheduler.policy.on_blocks_short(request, state, is_running=False) is Short.SKIP
+    return policy_on_short(scheduler, this_pass, request, is_running=False) is Short.SKIP
 
 
 def begin_load(scheduler: Scheduler, request: Request, offer: Offer) -> Verdict:

@@ -147,6 +147,46 @@ def policy_tokens(
     return tokens
 
 
+def policy_budget(scheduler: Scheduler) -> int:
+    """Ask `pass_budget`, and hold it to what a pass may schedule at most."""
+    policy, most = scheduler.policy, scheduler.config.token_budget
+    tokens = policy.pass_budget(State(scheduler))
+    if not 0 <= tokens <= most:
+        raise UsageError(
+            f"policy {type(policy).__name__}: pass_budget returned {tokens}; from 0 to the {most} "
+            "tokens of --max-num-batched-tokens is allowed"
+        )
+    return tokens
+
+
+def policy_headroom(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int:
+    """Ask `headroom_blocks`, and hold it to a count."""
+    policy = scheduler.policy
+    blocks = policy.headroom_blocks(request, State(scheduler, this_pass))
+    if blocks < 0:
+        raise UsageError(
+            f"policy {type(policy).__name__}: headroom_blocks returned {blocks} for request "
+            f"{request.request_id}; it is a count of blocks, 0 or more"
+        )
+    return blocks
+
+
+def policy_on_short(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, *, is_running: bool
+) -> Short:
+    """Ask `on_blocks_short`, and keep a waiting request from evicting others."""
+    policy = scheduler.policy
+    state = State(scheduler, this_pass)
+    short = policy.on_blocks_short(request, state, is_running=is_running)
+    if not isinstance(short, Short) or (short is Short.PREEMPT and not is_running):
+        allowed = "PREEMPT, SKIP or STOP" if is_running else "SKIP or STOP: it waits"
+        raise UsageError(
+            f"policy {type(policy).__name__}: on_blocks_short returned {short} for request "
+            f"{request.request_id}; it may return Short.{allowed}"
+        )
+    return short
+
+
 def checked_victim(policy: Policy, victim: Request, scheduler: Scheduler) -> Request:
     """Hold `victim` to the running requests."""
     if victim not in scheduler.running:

@@ -156,14 +156,14 @@ class Request:
         self.eos_after = eos_after  # the model ends by itself at this many output tokens
         self.identity = identity
         self.encoder_inputs = encoder_inputs
-        self.grammar = grammar
+        self.grammar: Grammar | None = None
         self.resumable = resumable  # a streaming session: more input may follow
         self.streaming_queue: deque[StreamingUpdate | None] | None = None  # None in it: the end
         self.tag = tag  # never read in sched/
 
         self.status = RequestStatus.WAITING
         if grammar is not None:
-            self.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+            self.set_grammar(grammar)
         self.num_prompt_tokens = num_prompt_tokens
         self.num_tokens = num_prompt_tokens
         self.output_start = num_prompt_tokens  # of a session: where this turn's output begins
@@ -177,6 +177,11 @@ class Request:
         self.block_ids: list[int] = []
         self.num_blocks = 0  # where blocks are counted, not numbered
         self.num_cached_blocks = 0  # leading blocks that carry a hash
+
+    def set_grammar(self, grammar: Grammar) -> None:
+        """Let the request wait for a grammar from the start, as structured output does."""
+        self.grammar = grammar
+        self.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
 
     @property
     def num_output_tokens(self) -> int:

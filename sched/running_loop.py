@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched import async_mode, encoder_cache, spec_decode, token_demand
-from schedbench.sched.policy import Short, State, policy_tokens
+from schedbench.sched.policy import Short, policy_on_short, policy_tokens
 from schedbench.sched.preemption import evict_one
 from schedbench.sched.verdicts import Kind, Verdict
 
@@ -99,8 +99,7 @@ def policy_on_blocks_short(
     """What a policy of one's own wants instead of an eviction; None: evict, as vLLM does."""
     if "on_blocks_short" not in scheduler.hooks:
         return None
-    state = State(scheduler, this_pass)
-    match scheduler.policy.on_blocks_short(request, state, is_running=True):
+    match policy_on_short(scheduler, this_pass, request, is_running=True):
         case Short.SKIP:
             return Verdict.BLOCKS_SHORT_PASSED_OVER
         case Short.STOP:

@@ -152,14 +152,14 @@ class SchedulePass:
         """Hold the pass to what vLLM asserts at the end of `schedule`."""
         spent = sum(self.num_scheduled_tokens.values()) + self.num_put_aside
         granted = len(self.running) + len(self.new) + len(self.resumed)
-        for holds, rule in (
-            (spent == self.start_budget - self.token_budget, "tokens scheduled = budget spent"),
-            (self.token_budget >= 0, "the token budget is not overdrawn"),
-            (num_running <= max_num_seqs, "no more running than max_num_seqs"),
-            (granted <= num_running, "whoever is scheduled is running"),
-        ):
-            if not holds:
-                raise InvariantError(f"at the end of schedule(): {rule} does not hold")
+        if spent != self.start_budget - self.token_budget:
+            raise _broken("tokens scheduled = budget spent")
+        if self.token_budget < 0:
+            raise _broken("the token budget is not overdrawn")
+        if num_running > max_num_seqs:
+            raise _broken("no more running than max_num_seqs")
+        if granted > num_running:
+            raise _broken("whoever is scheduled is running")
 
     @property
     def binding_limit(self) -> Limit:
@@ -204,3 +204,7 @@ class SchedulePass:
             admissions_cancelled_fit=admissions_cancelled_fit,
             budget_stranded=self.token_budget if closed else 0,
         )
+
+
+def _broken(rule: str) -> InvariantError:
+    return InvariantError(f"at the end of schedule(): {rule} does not hold")

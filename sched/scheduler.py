@@ -20,7 +20,7 @@ from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
-from schedbench.sched.policy import Policy, State, overridden
+from schedbench.sched.policy import Policy, State, overridden, policy_budget
 from schedbench.sched.preemption import preempt
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.running_loop import schedule_running
@@ -230,7 +230,7 @@ class Scheduler:
 
     def _token_budget(self) -> int:
         if "pass_budget" in self.hooks:
-            return self.policy.pass_budget(State(self))
+            return policy_budget(self)
         return self.config.token_budget
 
     def _waiting_key(self) -> WaitingKey | None:

@@ -246,10 +246,16 @@ class SteadyDecodes:
         if not self._end_order or self._end_order[0] >= self.index:
             return []
         scheduler = self._scheduler
-        ending = set(self._ends.pop(heapq.heappop(self._end_order)))
-        in_order = [request for request in scheduler.running if request in ending]
+        ending = self._ends.pop(heapq.heappop(self._end_order))
+        running = scheduler.running
+        if len(ending) == 1:
+            running.remove(ending[0])
+        else:
+            gone = set(ending)
+            ending = [request for request in running if request in gone]
+            scheduler.running = [request for request in running if request not in gone]
         ended = []
-        for request in in_order:
+        for request in ending:
             computed_at_join = request.num_computed_tokens
             bucket = (self._joined[request] - computed_at_join) % self._block_size
             self._opens[bucket] -= 1
@@ -261,7 +267,6 @@ class SteadyDecodes:
             request.status = status
             finished.append((request, FINISH_REASON[status]))
             scheduler.free_request(request)
-        scheduler.remove_running(ending)
         self._blocked = None
         return ended
 
