@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedbench.cli.options import OUTPUT, Printing
+from schedbench.cli.plots import COLUMNS, Plot, check_plot
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def compare(
     by: SplitBy = None,
     across_traces: AcrossTraces = False,
     printing: Printing,
+    plot: Plot = False,
 ) -> None:
     """Compare stored runs: every metric, the first pass that differs, who won and who lost.
 
@@ -64,11 +66,15 @@ def compare(
 
     schedbench compare runs/A --by client
     """
+    from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
     from schedbench.results.stored_run import StoredRun, newest
 
+    check_plot(plot=plot, form=printing.chosen)
     if by is not None:
         stored = [StoredRun.open(run) for run in runs or []] or [newest()]
+        if plot:
+            raise UsageError("--plot draws run against run, and --by splits requests: give one")
         print_view(_split_view(stored, by.value), printing.chosen)
         return
     if len(runs or []) < 2:  # noqa: PLR2004 - one run has nothing to stand beside
@@ -78,6 +84,8 @@ def compare(
         )
     stored = [StoredRun.open(run) for run in runs or []]
     print_view(_view(stored, across_traces=across_traces), printing.chosen)
+    if plot:
+        show_plots([(chr(ord("A") + at), run.passes(COLUMNS)) for at, run in enumerate(stored)])
 
 
 def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":

@@ -20,6 +20,7 @@ from schedbench.cli.doctor import doctor
 from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
 from schedbench.cli.replay import replay
+from schedbench.cli.report import report
 from schedbench.cli.sweep import sweep
 from schedbench.cli.trace import trace
 from schedbench.cli.verify import verify
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command(cls=Command)(of_groups(replay))
 app.command(cls=SweepCommand)(of_groups(sweep))
 app.command(cls=Command)(of_groups(compare))
+app.command(cls=Command)(of_groups(report))
 app.command(cls=Command)(of_groups(config))
 app.add_typer(trace, name="trace")
 app.command(cls=Command)(of_groups(verify))

@@ -18,6 +18,7 @@ from schedbench.cli.options import (
     TraceFile,
     Window,
 )
+from schedbench.cli.plots import Plot, check_plot
 from schedbench.cli.reading import Reading
 from schedbench.cli.values import shown_option
 from schedbench.errors import UsageError
@@ -46,6 +47,7 @@ def replay(
     trace: TraceFile = None,
     speedup: Speedup = "1",
     cost: Cost = None,
+    plot: Plot = False,
 ) -> None:
     """Replay a trace through vLLM's scheduler: a pass log, a summary, warnings.
 
@@ -53,6 +55,7 @@ def replay(
     """
     if storing.no_store and storing.out is not None:
         raise UsageError("--no-store keeps nothing and --out says where to keep it: give one")
+    check_plot(plot=plot, form=printing.chosen)
     from schedbench.runner.clock import parse_cost
     from schedbench.runner.run import DEFAULT_COST
     from schedbench.runner.run import replay as run_replay
@@ -73,7 +76,7 @@ def replay(
             store=not storing.no_store,
             progress=progress,
         )
-    _show(run, trace, assumed, printing)
+    _show(run, trace, assumed, printing, plot=plot)
 
 
 def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
@@ -82,13 +85,23 @@ def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
     return ReplayProgress(trace.num_requests, load.arrivals is not ArrivalsMode.AT_ONCE)
 
 
-def _show(run: "Run", named: str | None, assumed: dict[str, str], printing: Printing) -> None:
+def _show(
+    run: "Run",
+    named: str | None,
+    assumed: dict[str, str],
+    printing: Printing,
+    *,
+    plot: bool,
+) -> None:
+    from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
     from schedbench.results.summary_sheets import run_view
 
     title = Path(run.manifest["trace"]["path"] or "trace").name
     view = run_view(title, run.summary, warnings=run.warnings, assumed=assumed)
     print_view(view, printing.chosen)
+    if plot:
+        show_plots([("", run.passes)])
     if run.path is not None:
         console.plain(f"kept in {run.path}; next: {next_command(run, named)}")
 

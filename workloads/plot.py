@@ -11,9 +11,10 @@ _BAR_TIPS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 Numbers = npt.NDArray[np.integer[Any]] | npt.NDArray[np.floating[Any]]
 
 
-def sparkline(values: Numbers) -> str:
-    """One character a value, from 0 to the largest; blank is exactly 0."""
-    top = float(values.max()) if values.size else 0.0
+def sparkline(values: Numbers, top: float | None = None) -> str:
+    """One character a value, from 0 to `top`, or to the largest; blank is exactly 0."""
+    if top is None:
+        top = float(values.max()) if values.size else 0.0
     if top <= 0.0:
         return _LEVELS[0] * values.size
     eighths = np.ceil(values * ((len(_LEVELS) - 1) / top)).astype(int)

@@ -1,0 +1,96 @@
+"""A sweep read back from its folder: every point with its run, or why it has none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from schedbench.errors import RunStoreError
+from schedbench.results.stored_run import StoredRun
+from schedbench.results.sweep_sheet import SweepPoint
+
+SWEEP: Final = "sweep.json"
+POINTS: Final = "points"
+_NOT_THERE: Final = "no run: it was refused, or the sweep ended before it"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSweep:
+    """The axes of a grid and its points, in the grid's order; `paths` where a point has a run."""
+
+    path: Path
+    trace: Mapping[str, Any]
+    command_line: tuple[str, ...]
+    axes: Mapping[str, Sequence[Any]]
+    points: tuple[SweepPoint, ...]
+    paths: tuple[Path | None, ...]
+    flags: Mapping[str, Any]  # those that are the same at every point
+
+
+def is_sweep(folder: Path) -> bool:
+    return (folder / SWEEP).is_file()
+
+
+def open_sweep(folder: Path) -> StoredSweep:
+    """Raises RunStoreError where there is no sweep, a damaged one, or one without a run."""
+    about = _about(folder)
+    axes = about["axes"]
+    runs = {
+        _key(_flags_at(run, axes)): run
+        for run in (
+            StoredRun.open(path.parent, allow_incomplete=True)
+            for path in sorted((folder / POINTS).glob("*/manifest.json"))
+        )
+    }
+    if not runs:
+        raise RunStoreError(f"{folder} holds no run yet. Let the sweep finish a point first.")
+    grid = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    known = {_key(point): runs.get(_key(point)) for point in grid}
+    points = [(point, known[_key(point)]) for point in grid]
+    points += [(_flags_at(run, axes), run) for key, run in runs.items() if key not in known]
+    return StoredSweep(
+        path=folder,
+        trace=about["trace"],
+        command_line=tuple(about.get("command_line", ())),
+        axes=axes,
+        points=tuple(SweepPoint(flags, *_outcome(run)) for flags, run in points),
+        paths=tuple(None if run is None else run.path for _, run in points),
+        flags=_shared_flags(list(runs.values()), axes),
+    )
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    try:
+        about = orjson.loads((folder / SWEEP).read_bytes())
+        if isinstance(about["axes"], dict) and isinstance(about["trace"], dict):
+            return dict(about)
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise RunStoreError(f"{folder / SWEEP} cannot be read: {error}") from error
+    raise RunStoreError(f"{folder / SWEEP} names no axes. Run the sweep again.")
+
+
+def _flags_at(run: StoredRun, axes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run on the axes; the time of a pass stands under another name there."""
+    flags = run.flags | {"cost": run.flags.get("time")}
+    return {name: flags.get(name) for name in axes}
+
+
+def _key(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in flags.values())
+
+
+def _outcome(run: StoredRun | None) -> tuple[Mapping[str, Any] | None, str]:
+    """The summary of a run, or the reason why there is none."""
+    if run is None:
+        return None, _NOT_THERE
+    if run.is_complete:
+        return run.summary, ""
+    return None, str(run.manifest.get("stalled") or "the replay was stopped")
+
+
+def _shared_flags(runs: Sequence[StoredRun], axes: Mapping[str, Any]) -> dict[str, Any]:
+    apart = {*axes, *(("time",) if "cost" in axes else ())}
+    return {name: value for name, value in runs[0].flags.items() if name not in apart}

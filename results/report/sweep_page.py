@@ -1,0 +1,84 @@
+"""The page about a sweep: a heat map over two flags, a trade-off of two metrics, all points."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from schedbench.results.catalog import CATALOG, flatten
+from schedbench.results.comparison_sheets import HEADLINES
+from schedbench.results.report.assets import rendered
+from schedbench.results.report.run_sheets import flag_text
+from schedbench.results.report.sweep_folder import StoredSweep
+from schedbench.results.sheet import facts
+from schedbench.results.sweep_sheet import COLUMNS, PARETO, binding_limit, pareto_front, sweep_view
+from schedbench.results.units import number
+
+_SCRIPTS: Final = ("heat.js", "scatter.js", "sweep.js")
+_METRICS: Final = tuple(dict.fromkeys((*HEADLINES, *COLUMNS, *PARETO)))
+
+
+def sweep_page(
+    sweep: StoredSweep,
+    *,
+    warnings: Sequence[str] = (),
+    label: Callable[[str], str] = str,
+) -> str:
+    """`label`: how a flag is headed."""
+    numbers = [dict(flatten(point.summary)) if point.summary else {} for point in sweep.points]
+    view = sweep_view(sweep.points)
+    name = Path(sweep.trace.get("path") or "trace").name
+    finished = sum(point.summary is not None for point in sweep.points)
+    context = {
+        "version": version("schedbench"),
+        "title": f"Sweep of {name}",
+        "subtitle": f"{sweep.path.resolve().name}: {number(finished)} of "
+        f"{number(len(sweep.points))} points finished",
+        "sections": [
+            ("heat", "Heat map"),
+            ("trade", "Trade-off"),
+            ("points", "Points"),
+            ("config", "Configuration"),
+        ],
+        "sentences": [("", sentence) for sentence in (*warnings, *view.warnings)],
+        "table_of_points": view.sheets[0],
+        "config": facts([(label(name), flag_text(value)) for name, value in sweep.flags.items()]),
+        "command": " ".join(sweep.command_line),
+    }
+    return rendered("sweep.html", _SCRIPTS, _data(sweep, numbers, label), context)
+
+
+def _data(
+    sweep: StoredSweep, numbers: Sequence[Mapping[str, Any]], label: Callable[[str], str]
+) -> dict[str, Any]:
+    front = pareto_front([tuple(each.get(key) for key in PARETO) for each in numbers])
+    shown = [key for key in _METRICS if any(each.get(key) is not None for each in numbers)]
+    metrics = [CATALOG[key] for key in shown]
+    return {
+        "axes": [
+            {"label": label(name), "values": [flag_text(value) for value in values]}
+            for name, values in sweep.axes.items()
+        ],
+        "metrics": [
+            {
+                "key": m.key,
+                "title": f"{m.title}/s" if m.unit.value.endswith("/s") else m.title,
+                "unit": m.unit.value,
+                "better": m.better.value,
+            }
+            for m in metrics
+        ],
+        "points": [
+            {
+                "flags": [flag_text(value) for value in point.flags.values()],
+                "values": [each.get(key) for key in shown],
+                "limit": binding_limit(point.summary) if point.summary else "",
+                "failure": point.failure,
+                "front": on_front,
+                "path": "" if path is None else str(path),
+            }
+            for point, each, on_front, path in zip(
+                sweep.points, numbers, front, sweep.paths, strict=True
+            )
+        ],
+    }

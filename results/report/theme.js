@@ -1,0 +1,41 @@
+/** Light or dark: as the system, or as chosen with the button. Canvases are told to redraw. */
+
+const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
+const repaints = [];
+
+/** A colour of the style sheet as the canvas wants it. */
+function colour(name) {
+  const probe = document.getElementById("status");
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+function faded(name, share) {
+  return colour(name).replace("rgb(", "rgba(").replace(")", `, ${share})`);
+}
+
+function setTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  const button = document.getElementById("theme");
+  button.textContent = THEMES[theme];
+  button.setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
+  repaints.forEach((repaint) => repaint());
+}
+
+function startTheme() {
+  const names = Object.keys(THEMES);
+  let chosen = 0;
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = (chosen + 1) % names.length;
+    setTheme(names[chosen]);
+  });
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(query).addEventListener("change", () => repaints.forEach((repaint) => repaint()));
+  }
+}
+
+/** Say something to those who listen instead of looking. */
+function say(text) {
+  document.getElementById("status").textContent = text;
+}
