@@ -97,7 +97,14 @@ def _show(
     from schedbench.cli.print_view import print_view
     from schedbench.results.summary_sheets import run_view
 
-    title = Path(run.manifest["trace"]["path"] or "trace").name
+    manifest = run.manifest
+    title = " · ".join(
+        [
+            Path(manifest["trace"]["path"] or "trace").name,
+            f"vLLM {manifest['vllm_version']}, {manifest['scheduling']} scheduling",
+            manifest["time"]["description"],
+        ]
+    )
     view = run_view(title, run.summary, warnings=run.warnings, assumed=assumed)
     print_view(view, printing.chosen)
     if plot:
