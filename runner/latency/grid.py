@@ -83,9 +83,9 @@ def profiling_grid(limits: Limits, seed: int = 0) -> list[GridPass]:
             *_decodes(),
             *_eager_decodes(),
             *_prefills(),
-            *_multi_chunk(rng),
+            *_multi_chunk(rng, limits),
             *_mixed(rng, limits),
-            *_ragged(rng),
+            *_ragged(rng, limits),
         )
         if limits.allow(each.rows)
     ]
@@ -114,11 +114,13 @@ def _prefills() -> Iterable[GridPass]:
         yield GridPass("prefill", (Row(q, ctx),))
 
 
-def _multi_chunk(rng: np.random.Generator) -> Iterable[GridPass]:
+def _multi_chunk(rng: np.random.Generator, limits: Limits) -> Iterable[GridPass]:
     for index in range(NUM_MULTI):
         count = CHUNK_COUNTS[index % len(CHUNK_COUNTS)]
-        tokens = rng.integers(16, 1024, size=count)
+        most = min(1024, limits.max_num_batched_tokens // count)
+        tokens = rng.integers(min(16, most - 1), most, size=count)
         contexts = rng.choice((0, 256, 2048, 8192), size=count)
+        contexts = np.minimum(contexts, limits.max_model_len - tokens)
         yield GridPass("chunks", _rows(tokens, contexts))
 
 
@@ -129,17 +131,20 @@ def _mixed(rng: np.random.Generator, limits: Limits) -> Iterable[GridPass]:
         room = limits.max_num_batched_tokens - decodes
         chunks = int(rng.integers(1, 5))
         most = max(min(room // chunks, 2048), 17)
-        contexts = _lognormal(rng, decodes)
+        contexts = np.minimum(_lognormal(rng, decodes), limits.max_model_len - 1)
         prior = rng.choice((0, 1024, 4096), size=chunks)
+        tokens = rng.integers(16, most, size=chunks)
+        prior = np.minimum(prior, limits.max_model_len - tokens)
         rows = _rows(np.ones(decodes, dtype=np.int64), contexts)
-        yield GridPass("mixed", rows + _rows(rng.integers(16, most, size=chunks), prior))
+        yield GridPass("mixed", rows + _rows(tokens, prior))
 
 
-def _ragged(rng: np.random.Generator) -> Iterable[GridPass]:
+def _ragged(rng: np.random.Generator, limits: Limits) -> Iterable[GridPass]:
     for index in range(NUM_RAGGED):
         batch = DECODE_BATCHES[2 + index % (len(DECODE_BATCHES) - 2)]
         ones = np.ones(batch, dtype=np.int64)
-        yield GridPass("ragged", _rows(ones, _lognormal(rng, batch)))
+        contexts = np.minimum(_lognormal(rng, batch), limits.max_model_len - 1)
+        yield GridPass("ragged", _rows(ones, contexts))
 
 
 def _lognormal(rng: np.random.Generator, count: int) -> np.ndarray:

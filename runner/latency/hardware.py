@@ -113,14 +113,19 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         UsageError: there is no row of that name.
     """
+    gpu = known_gpu(name)
+    if gpu is None:
+        raise UsageError(
+            f"--gpu {name}: not in the table; there are {', '.join(gpu.name for gpu in GPUS)}"
+        )
+    return gpu
+
+
+def known_gpu(name: str) -> Gpu | None:
+    """`find_gpu`, with None where there is no such row."""
     wanted = _key(name)
     wanted = _key(_ALIASES.get(wanted.upper(), wanted))
-    for gpu in GPUS:
-        if _key(gpu.name) == wanted:
-            return gpu
-    raise UsageError(
-        f"--gpu {name}: not in the table; there are {', '.join(gpu.name for gpu in GPUS)}"
-    )
+    return next((gpu for gpu in GPUS if _key(gpu.name) == wanted), None)
 
 
 def recognise_gpu(device_name: str) -> Gpu | None:

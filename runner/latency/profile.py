@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from schedbench.errors import OutputError, UsageError
 from schedbench.runner.latency.components import Coefficients
+from schedbench.runner.latency.hardware import Gpu, known_gpu
 from schedbench.runner.models import ModelSpec, MoeSpec, RopeScaling
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ class Profile:
     def outside(self, shape: PassShape) -> list[str]:
         """Features of the pass that lie beyond what was measured; below the least is no harm."""
         return [name for name, (_, most) in self.ranges.items() if getattr(shape, name) > most]
+
+    def card(self) -> Gpu:
+        """The GPU with the ceilings that the shares refer to; not every GPU is in the table."""
+        rates = self.ceilings
+        known = known_gpu(self.gpu) or Gpu(
+            self.gpu, 0.0, 0.0, 0, 0.0, 0, 0.0, "the profile itself", ()
+        )
+        if not rates:
+            return known
+        return replace(
+            known,
+            measured_tflops=rates["flops"] / 1e12,
+            measured_gb_s=rates["bandwidth"] / 1e9,
+            num_sms=int(rates["num_sms"]),
+        )
 
     def to_json(self) -> bytes:
         """The file's content, with sorted keys."""

@@ -54,15 +54,15 @@ def make_runner(
     work = WorkModel(spec, card, dtype, tensor_parallel_size)
     kept = _kept(spec, card, profiles)
     if kept is not None and (kept.dtype, tensor_parallel_size) == (dtype, 1):
-        return LatencyRunner(work, kept, eager=eager)
+        return LatencyRunner(WorkModel(spec, kept.card(), dtype), kept, eager=eager)
     return LatencyRunner(work, eager=eager)
 
 
 def _fitted(
     found: Profile, path: str, model: str | Path | None, gpu: str | None, *, eager: bool
 ) -> Runner:
-    card = find_gpu(found.gpu)
-    if gpu is not None and find_gpu(gpu) is not card:
+    card = found.card()
+    if gpu is not None and find_gpu(gpu).name != card.name:
         raise UsageError(f"--profile {path} was measured on {card.name}, and --gpu is {gpu}")
     if model is not None and load_model(model).name != found.model.name:
         raise UsageError(

@@ -131,6 +131,8 @@ class WorkModel:
     def _reduced_token_s(self) -> float:
         """Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the hidden state."""
         rank, spec = self.tensor_parallel_size, self.model
+        if rank == 1:
+            return 0.0
         sent = 2 * (rank - 1) / rank * spec.hidden_size * DTYPE_BYTES[self.dtype]
         return 2 * spec.num_layers * sent / (self.gpu.link_gb_s * 1e9)
 

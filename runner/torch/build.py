@@ -71,11 +71,18 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
         _router_bias(spec, options, device),
     )
     sizes: list[int] = []
-    if options.pad_decodes or (device.type == "cuda" and not options.eager):
+    if captures(options, device, attention.name) or (
+        options.pad_decodes and device.type != "cuda"
+    ):
         sizes = capture_sizes(config.max_num_seqs, config.max_num_batched_tokens)
     engine = Engine(decoder, _limits(config), sizes, num_sms(device))
     details = _details(options, engine, dtype) | {"self_check_error": error}
     return engine, details
+
+
+def captures(options: EngineOptions, device: torch.device, attention: str) -> bool:
+    """Whether decode batches run as graphs: all other attention looks at lengths on the host."""
+    return device.type == "cuda" and attention == "triton" and not options.eager
 
 
 def make_weights(

@@ -113,6 +113,11 @@ class RowTable:
             self.requests[row] = None
             self._free.append(row)
 
+    def clear(self) -> None:
+        """Give all rows back."""
+        for request_id in list(self.row_of):
+            self.release(request_id)
+
     def take_changes(self) -> tuple[Ints, Ints]:
         """Block table entries written since the last call: flat places, block ids."""
         width = self.blocks.shape[1]

@@ -26,6 +26,7 @@ from schedbench.runner.torch.warm_up import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from schedbench.runner.torch.engine import Engine
     from schedbench.runner.torch.batch import Batch
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.output import SchedulerOutput
@@ -43,6 +44,7 @@ class TorchRunner:
         paranoid: check every pass that no block is written which two live requests hold.
         host_floor_ns: a pass takes at least this long on the clock (a server's host time).
         on_logits: called with request ids and logits of the sampled rows; passes run eagerly.
+        prebuilt: an engine that is warm already, and its details; it is left open.
 
     Raises (in `open`):
         UsageError: no such device, or not enough memory.
@@ -55,23 +57,29 @@ class TorchRunner:
     paranoid: bool = False
     host_floor_ns: int = 0
     on_logits: OnLogits | None = None
+    prebuilt: tuple[Engine, dict[str, Any]] | None = None
     needs_block_ids = True
 
     def open(self, config: SchedulerConfig) -> RunnerInfo:
         """Load, allocate, check, capture and warm up; minutes for a large model."""
-        try:
-            self.engine, details = build_engine(self.options, config)
-            self._compiles = CompileCounter()
-            details.update(warm_up(self.engine))
-        except torch.OutOfMemoryError as error:
-            raise out_of_memory(error, "loading the model and its cache") from error
-        self._compiled_before = self._compiles.count
+        self.engine, details = self.prebuilt or self._build(config)
+        self.engine.rows.clear()
+        details = dict(details)
+        self._compiles = CompileCounter()
         self._timer = DeviceTimer(self.engine.device)
         gc.collect()
         gc.freeze()
         details["compiled_in_passes"] = self._compiled = [0]
         details["host_floor_ns"] = self.host_floor_ns
         return RunnerInfo("torch", "measured", _describe(details), details)
+
+    def _build(self, config: SchedulerConfig) -> tuple[Engine, dict[str, Any]]:
+        try:
+            engine, details = build_engine(self.options, config)
+            details.update(warm_up(engine))
+        except torch.OutOfMemoryError as error:
+            raise out_of_memory(error, "loading the model and its cache") from error
+        return engine, details
 
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         """Run one pass, and wait for its tokens."""
@@ -111,7 +119,7 @@ class TorchRunner:
         host_ns = prepared - began + time.perf_counter_ns() - waited
         if engine.device.type == "cuda":  # launching is work of the host, beside the device's
             host_ns += launched - prepared
-        self._compiled[0] = self._compiles.count - self._compiled_before
+        self._compiled[0] = self._compiles.count
         return PassResult(
             max(device_ns, self.host_floor_ns),
             "measured",
@@ -137,6 +145,9 @@ class TorchRunner:
         """Let go of the model and the cache."""
         gc.unfreeze()
         self._compiles.close()
+        self.engine.rows.clear()
+        if self.prebuilt is not None:
+            return
         self.engine.release()
         if self.engine.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -135,15 +135,20 @@ def random_pass(
     q = np.array([row[0] for row in rows], dtype=np.int32)
     lengths = q + np.array([row[1] for row in rows], dtype=np.int32)
     table, slots, num_blocks = _random_table(lengths, block_size, seed)
-    generator = torch.Generator().manual_seed(seed)
-    shape = (num_blocks * block_size, spec.num_kv_heads, spec.head_dim)
-    caches = []
+    generator = torch.Generator(device=device).manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, device=device).to(dtype)
+
+    width = (spec.num_kv_heads, spec.head_dim)
+    caches, at = [], slots.to(device)
     for _ in range(2):
-        cache = torch.full(shape, float("nan"), dtype=dtype)
-        cache[slots] = torch.randn((len(slots), *shape[1:]), generator=generator).to(dtype)
-        caches.append(cache.view(num_blocks, block_size, *shape[1:]).to(device))
-    heads = (int(q.sum()), spec.num_heads, spec.head_dim)
-    queries = torch.randn(heads, generator=generator).to(dtype).to(device)
+        cache = torch.full(
+            (num_blocks * block_size, *width), float("nan"), dtype=dtype, device=device
+        )
+        cache[at] = normal(len(slots), *width)
+        caches.append(cache.view(num_blocks, block_size, *width))
+    queries = normal(int(q.sum()), spec.num_heads, spec.head_dim)
     batch = _batch(q, lengths, num_decodes + padding, table, tile_tokens, splits, device)
     return queries, caches[0], caches[1], batch
 
@@ -155,15 +160,13 @@ def _random_table(
     rng = np.random.default_rng(seed)
     counts = -(-lengths // block_size)
     num_blocks = int(counts.sum()) + 1
-    free = iter((rng.permutation(num_blocks - 1) + 1).tolist())
+    ids = rng.permutation(num_blocks - 1).astype(np.int32) + 1
     table = np.zeros((len(lengths), int(counts.max()) + 2), dtype=np.int32)
-    slots: list[int] = []
-    for row, (count, length) in enumerate(zip(counts.tolist(), lengths.tolist(), strict=True)):
-        table[row, :count] = [next(free) for _ in range(count)]
-        slots += [
-            int(table[row, t // block_size]) * block_size + t % block_size for t in range(length)
-        ]
-    return table, torch.tensor(slots, dtype=torch.int64), num_blocks
+    table[np.arange(table.shape[1]) < counts[:, None]] = ids
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    slots = table[row, place // block_size].astype(np.int64) * block_size + place % block_size
+    return table, torch.from_numpy(slots), num_blocks
 
 
 def _batch(

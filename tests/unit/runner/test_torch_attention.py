@@ -6,8 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dense_model import make_requests  # noqa: E402
-
 import schedbench.runner.torch.attn.select as selecting  # noqa: E402
 from schedbench.errors import InvariantError, UsageError  # noqa: E402
 from schedbench.runner.models import ModelSpec  # noqa: E402
@@ -18,6 +16,7 @@ from schedbench.runner.torch.attn.select import (  # noqa: E402
     relative_error,
     self_check,
 )
+from schedbench.runner.torch.oracle import make_requests  # noqa: E402
 from schedbench.runner.torch.runner import make_torch_runner  # noqa: E402
 from schedbench.sched.config import SchedulerConfig  # noqa: E402
 from schedbench.sched.output import ModelRunnerOutput  # noqa: E402

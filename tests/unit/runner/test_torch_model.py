@@ -8,10 +8,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("safetensors")
 
-from dense_model import compare, make_model, make_requests  # noqa: E402
-
 from schedbench.errors import UsageError  # noqa: E402
 from schedbench.runner.torch.build import EngineOptions  # noqa: E402
+from schedbench.runner.torch.oracle import compare, make_model, make_requests  # noqa: E402
 from schedbench.runner.torch.runner import TorchRunner  # noqa: E402
 
 torch.set_num_threads(1)

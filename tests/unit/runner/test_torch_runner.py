@@ -176,7 +176,7 @@ def test_the_clock_advances_at_least_by_the_host_time_given() -> None:
 
 def test_a_mixture_routes_by_zipf_when_told_so(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from dense_model import make_model  # noqa: PLC0415
+    from schedbench.runner.torch.oracle import make_model  # noqa: PLC0415
 
     make_model("qwen3_moe", tmp_path)
     runner = make_torch_runner(str(tmp_path), device="cpu", zipf=1.2)

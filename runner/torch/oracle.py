@@ -1,4 +1,9 @@
-"""A transformers model with random weights as the oracle for a run of the torch runner."""
+"""The torch runner against transformers: the same random weights, dense forward passes.
+
+A small model of a family is saved as a hub would have it, loaded by the runner, and driven through
+the scheduler with chunks, shared prefixes and evictions. Every sampled row's logits are compared
+with those of a dense pass over all tokens that the request then has.
+"""
 
 from __future__ import annotations
 
@@ -131,8 +136,9 @@ def compare(
         for request_id, row in zip(ids, logits, strict=True):
             request = scheduler.requests[request_id]
             tokens = known_tokens(request, request.num_computed_tokens)
+            ids_tensor = torch.tensor(tokens[None].astype(np.int64), device=logits.device)
             with torch.no_grad():
-                expected = model(torch.tensor(tokens[None].astype(np.int64))).logits[0, -1]
+                expected = model(ids_tensor).logits[0, -1]
             found.errors.append(float((row - expected).norm() / expected.norm()))
 
     runner.on_logits = check
