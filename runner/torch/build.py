@@ -71,9 +71,7 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
         _router_bias(spec, options, device),
     )
     sizes: list[int] = []
-    if captures(options, device, attention.name) or (
-        options.pad_decodes and device.type != "cuda"
-    ):
+    if captures(options, device, attention.name) or (options.pad_decodes and device.type != "cuda"):
         sizes = capture_sizes(config.max_num_seqs, config.max_num_batched_tokens)
     engine = Engine(decoder, _limits(config), sizes, num_sms(device))
     details = _details(options, engine, dtype) | {"self_check_error": error}

@@ -75,7 +75,8 @@ class Scale:
 
 
 REHEARSAL: Final = Scale(
-    has_bounds=False, large="tiny", small="tiny", kernel=KernelCheck(4, 60, 20), families=("qwen3",),
+    has_bounds=False, large="tiny", small="tiny", families=("qwen3",),
+    kernel=KernelCheck(4, 60, 20),
     graph_batches=(1, 3, 7), context=64, num_held_out=20, requests=12, host_seqs=8, warm_s=0.0,
     grid_step=4,
 )  # fmt: skip
@@ -129,12 +130,24 @@ class _Check:
         dtype = choose_dtype(None, device)
         table.ask("C0", "ceilings", 5, lambda: self._ceilings(dtype))
         spec = BUILT_IN[scale.large]
-        table.ask("C1a", "kernels against float64", 30,
-                  lambda: kernels_against_reference(spec, device, dtype, scale.kernel))
-        table.ask("C1b", "models against transformers", 45,
-                  lambda: dense_against_transformers(device, scale.families))
-        table.ask("C1d", "kernels against flash attention", 10,
-                  lambda: flash_against_kernels(spec, device, dtype, scale.kernel))
+        table.ask(
+            "C1a",
+            "kernels against float64",
+            30,
+            lambda: kernels_against_reference(spec, device, dtype, scale.kernel),
+        )
+        table.ask(
+            "C1b",
+            "models against transformers",
+            45,
+            lambda: dense_against_transformers(device, scale.families),
+        )
+        table.ask(
+            "C1d",
+            "kernels against flash attention",
+            10,
+            lambda: flash_against_kernels(spec, device, dtype, scale.kernel),
+        )
         self._with_engine(scale.large, self._large)
         self._with_engine(scale.small, self._small)
 
@@ -146,22 +159,39 @@ class _Check:
         for case in cases[:2]:
             table.ask(case.id, case.what, 5, lambda case=case: time_case(engine, work, case))  # type: ignore[misc]
         seqs, context = scale.host_seqs, scale.context
-        table.ask("C5", "host time", 5,
-                  lambda: host_time(engine, seqs, context, has_bounds=scale.has_bounds))
-        table.ask("C1c", "graphs against eager", 10,
-                  lambda: graphs_against_eager(engine, scale.graph_batches, context))
+        table.ask(
+            "C5",
+            "host time",
+            5,
+            lambda: host_time(engine, seqs, context, has_bounds=scale.has_bounds),
+        )
+        table.ask(
+            "C1c",
+            "graphs against eager",
+            10,
+            lambda: graphs_against_eager(engine, scale.graph_batches, context),
+        )
         for case in cases[2:]:
             table.ask(case.id, case.what, 5, lambda case=case: time_case(engine, work, case))  # type: ignore[misc]
-        table.ask("C4", "one decode, graph / eager", 5,
-                  lambda: graph_against_eager_time(engine, context, has_bounds=scale.has_bounds))
+        table.ask(
+            "C4",
+            "one decode, graph / eager",
+            5,
+            lambda: graph_against_eager_time(engine, context, has_bounds=scale.has_bounds),
+        )
         self._captured(ready)
         with_profile = table.ask("C6", "fit and held-out passes", 100, lambda: self._fit(ready))
         if self.profile is not None and with_profile:
             fitted = replace(work, gpu=self.profile.card())
             profile = self.profile
-            table.ask("C7", "a replay, measured and modelled", 60,
-                      lambda: replay_rows(ready, profile, fitted, requests=scale.requests,
-                                          has_bounds=scale.has_bounds))
+            table.ask(
+                "C7",
+                "a replay, measured and modelled",
+                60,
+                lambda: replay_rows(
+                    ready, profile, fitted, requests=scale.requests, has_bounds=scale.has_bounds
+                ),
+            )
 
     def _small(self, ready: Ready) -> None:
         """The rows of the small model."""
@@ -169,8 +199,12 @@ class _Check:
         work = WorkModel(engine.decoder.spec, self._card(ready), str(ready.details["dtype"]))
         for case in self._cases(qwen_cases(), ready):
             self.table.ask(case.id, case.what, 5, lambda case=case: time_case(engine, work, case))  # type: ignore[misc]
-        self.table.ask("C8", "output tokens, all requests at once", 40,
-                       lambda: throughput_row(ready, has_bounds=self.scale.has_bounds))
+        self.table.ask(
+            "C8",
+            "output tokens, all requests at once",
+            40,
+            lambda: throughput_row(ready, has_bounds=self.scale.has_bounds),
+        )
 
     def _fit(self, ready: Ready) -> list[CheckRow]:
         rows, self.profile = fit_rows(
@@ -213,7 +247,7 @@ class _Check:
         config = ready.config
         if self.device.type == "cuda":
             return [replace(case, bound_ms=None) for case in cases]
-        rows = [case.rows[-min(len(case.rows), 4):] for case in cases]
+        rows = [case.rows[-min(len(case.rows), 4) :] for case in cases]
         budget = config.max_num_batched_tokens // 4
         small = [tuple(Row(min(r.q, budget), min(r.ctx, 128)) for r in each) for each in rows]
         return [

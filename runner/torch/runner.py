@@ -26,8 +26,8 @@ from schedbench.runner.torch.warm_up import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from schedbench.runner.torch.engine import Engine
     from schedbench.runner.torch.batch import Batch
+    from schedbench.runner.torch.engine import Engine
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.output import SchedulerOutput
 
