@@ -1,12 +1,13 @@
 """Traces and replay options from what was typed."""
 
+import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
 from schedbench.cli.options import Load, Window
 from schedbench.cli.reading import Reading, import_options, notes_of
-from schedbench.cli.values import parse_optional_count
+from schedbench.cli.values import parse_count, parse_optional_count, parse_share
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,24 +65,24 @@ def cut(trace: "Trace", window: Window) -> "Trace":
     return replace(part, path=trace.path)  # what it was cut from; provenance says how
 
 
-def replay_options(
-    load: Load, speedup: str, assumed: dict[str, str], command_line: list[str]
-) -> "ReplayOptions":
+def replay_options(load: Load, **more: Any) -> "ReplayOptions":  # noqa: ANN401 - its fields
     """What was typed, as a replay takes it."""
     from schedbench.runner.events import read_events
     from schedbench.runner.run import ReplayOptions
     from schedbench.workloads.too_long import TooLong
 
+    if load.spec_acceptance is not None:
+        more["spec_acceptance"] = parse_share(load.spec_acceptance, "--spec-acceptance")
     return ReplayOptions(
-        speedup=speedup,
         arrivals=load.arrivals.value,
         think_ns=_duration(load.think_time, "--think-time"),
         too_long=TooLong(load.too_long.value),
         warmup_ns=_duration(load.warmup, "--warmup") or 0,
         slo_ns=parse_slo(load.slo) if load.slo else None,
         events=read_events(load.events) if load.events else (),
-        assumed=[f"{option} {value}" for option, value in assumed.items()],
-        command_line=command_line,
+        seed=parse_count(load.seed, "--seed"),
+        command_line=["schedbench", *sys.argv[1:]],
+        **more,
     )
 
 

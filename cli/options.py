@@ -111,6 +111,19 @@ class Load:
             rich_help_panel=LOAD,
         ),
     ] = None
+    spec_acceptance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Chance that a draft is accepted, where the trace does not say.",
+            show_default="0.7",
+            rich_help_panel=LOAD,
+        ),
+    ] = None
+    seed: Annotated[
+        str,
+        typer.Option(metavar="N", help="Seed of those draws.", rich_help_panel=LOAD),
+    ] = "0"
     slo: Annotated[
         str | None,
         typer.Option(

@@ -1,11 +1,11 @@
 """`schedbench replay`: one trace, one configuration."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedbench.cli import console
 from schedbench.cli.configure import settle
+from schedbench.cli.decisions import Decisions, Streams
 from schedbench.cli.flags import Flags
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import (
@@ -41,7 +41,9 @@ def replay(
     flags: Flags,
     window: Window,
     load: Load,
+    decisions: Decisions,
     reading: Reading,
+    streams: Streams,
     storing: Storing,
     printing: Printing,
     trace: TraceFile = None,
@@ -63,7 +65,16 @@ def replay(
     settings = settle(flags.given, flags.serve_args)
     config, runner = settings.config(), parse_cost(cost or DEFAULT_COST)
     assumed = settings.assumed() | ({} if cost else {"--cost": DEFAULT_COST})
-    options = replay_options(load, speedup, assumed, ["schedbench", *sys.argv[1:]])
+    options = replay_options(
+        load,
+        speedup=speedup,
+        assumed=[f"{option} {value}" for option, value in assumed.items()],
+        scheduler=decisions.scheduler,
+        policy_class=decisions.policy_class,
+        short_way=not decisions.no_steady,
+        outputs=streams.outputs,
+        request_events=streams.request_events,
+    )
     tell_if_sample(trace, "replay")
     loaded = Input(trace, reading, window).load()
     with _progress(loaded, load) as progress:

@@ -1,6 +1,5 @@
 """`schedbench sweep`: one trace, a grid of configurations, one table."""
 
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbench.cli.configure import settle
+from schedbench.cli.decisions import DecisionLists
 from schedbench.cli.flag_lists import FlagLists
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import (
@@ -71,6 +71,7 @@ def sweep(
     speedup: Speedups = "1",
     cost: Costs = None,
     load: Load,
+    decisions: DecisionLists,
     reading: Reading,
     storing: Storing,
     resume: Resume = None,
@@ -85,7 +86,7 @@ def sweep(
 
     Exit code 3 means that no point finished; 130 that it was interrupted, with what is there shown.
     """
-    plan = _plan(flags, speedup, cost, load)
+    plan = _plan(flags, speedup, cost, load, decisions)
     workers = None if jobs is None else max(1, parse_count(jobs, "--jobs"))
     total = len(plan.points())
     tell_if_sample(trace, "sweep")
@@ -101,10 +102,10 @@ def sweep(
 
 
 def _axes(
-    flags: FlagLists, speedup: str, cost: str | None
+    flags: FlagLists, speedup: str, cost: str | None, decisions: DecisionLists
 ) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     """Options with several values, and the one value of the others."""
-    options = {**flags.given, "speedup": parse_speedups(speedup)}
+    options = {**flags.given, "speedup": parse_speedups(speedup), **decisions.given}
     if cost is not None:
         options["cost"] = parse_costs(cost)
     axes = {name: values for name, values in options.items() if len(values) > 1}
@@ -116,17 +117,25 @@ def _axes(
     return axes, {name: values[0] for name, values in options.items() if len(values) == 1}
 
 
-def _plan(flags: FlagLists, speedup: str, cost: str | None, load: Load) -> "Plan":
+def _plan(
+    flags: FlagLists, speedup: str, cost: str | None, load: Load, decisions: DecisionLists
+) -> "Plan":
     from schedbench.runner.run import DEFAULT_COST
-    from schedbench.runner.sweep import Plan
+    from schedbench.runner.sweep import OPTION_AXES, Plan
 
-    axes, fixed = _axes(flags, speedup, cost)
-    speed, cost = fixed.pop("speedup", "1"), fixed.pop("cost", None)
+    axes, fixed = _axes(flags, speedup, cost, decisions)
+    cost = fixed.pop("cost", None)
+    more = {name: fixed.pop(name) for name in OPTION_AXES if name in fixed}
     settings = settle(fixed, flags.serve_args)
     assumed = settings.assumed(*axes)
     if cost is None and "cost" not in axes:
         assumed["--cost"] = DEFAULT_COST
-    options = replay_options(load, speed, assumed, ["schedbench", *sys.argv[1:]])
+    options = replay_options(
+        load,
+        assumed=[f"{option} {value}" for option, value in assumed.items()],
+        short_way=not decisions.no_steady,
+        **more,
+    )
     return Plan(axes, settings.given, options, cost)
 
 

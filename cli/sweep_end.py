@@ -35,7 +35,7 @@ def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Prin
 
 def label_of(name: str) -> str:
     """An axis as the table heads it."""
-    return shown_option(name).removeprefix("--") if name in FLAGS else name
+    return shown_option(name).removeprefix("--") if name in FLAGS else name.replace("_", "-")
 
 
 def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:

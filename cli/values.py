@@ -94,6 +94,14 @@ def parse_number(text: str, option: str) -> float:
         raise UsageError(f"{option}: {text!r} is no number; write one such as 0.05") from None
 
 
+def parse_share(text: str, option: str) -> float:
+    """A number from 0 to 1."""
+    share = parse_number(text, option)
+    if not 0 <= share <= 1:
+        raise UsageError(f"{option}: {text} is no share; write a number from 0 to 1, such as 0.7")
+    return share
+
+
 def show_value(value: object) -> str:
     """A flag's value as a table shows it: no digit groups, so that it can be typed again."""
     if isinstance(value, bool):

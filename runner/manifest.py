@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from schedbench.runner.plugins import OWN_SCHEDULER, source_digest
+
 if TYPE_CHECKING:
     from schedbench.runner.api import RunnerInfo
     from schedbench.runner.events import Event
@@ -37,6 +39,11 @@ def make_manifest(
         "seed": options.seed,
         "engine": options.scheduler,
         "policy_class": options.policy_class,
+        "own_code": {
+            spec: source_digest(spec)
+            for spec in (options.scheduler, options.policy_class)
+            if spec not in (None, OWN_SCHEDULER)
+        },
         "events": [vars_of(event) for event in options.events],
     }
     digest = hashlib.sha256(orjson.dumps(flags, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
 import sys
+import traceback
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from schedbench.errors import UsageError
+from schedbench.errors import InvariantError, SchedbenchError, UsageError
 from schedbench.sched.policy import HOOKS, Policy, overridden
 from schedbench.sched.scheduler import Scheduler
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 OWN_SCHEDULER = "schedbench"
+DEFAULT_POLICY = "default"  # the word for vLLM's own decisions in a list of classes
 SCHEDULER_METHODS = ("add_request", "schedule", "update_from_output", "finish_requests")
 
 
@@ -23,9 +32,7 @@ def load_class(spec: str, option: str) -> type[object]:
     module_name, _, class_name = spec.partition(":")
     if not module_name or not class_name:
         raise UsageError(f"{option}: {spec!r} is not of the form module:Class")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    _look_here()
     try:
         found = getattr(importlib.import_module(module_name), class_name)
     except ModuleNotFoundError as error:
@@ -42,16 +49,19 @@ def load_class(spec: str, option: str) -> type[object]:
     return found
 
 
-def load_policy(spec: str) -> Policy:
-    """Make a policy of one's own.
+def load_policy(spec: str | None) -> Policy | None:
+    """Make a policy of one's own; None where none is named.
 
     Raises:
         UsageError: no subclass of `schedbench.Policy`, or one that overrides nothing.
     """
+    if spec is None or spec == DEFAULT_POLICY:
+        return None
     found = load_class(spec, "--policy-class")
     if not issubclass(found, Policy):
         raise UsageError(f"--policy-class: {spec} is no subclass of schedbench.Policy")
-    policy = found()
+    with blaming("--policy-class", spec):
+        policy = found()
     if not overridden(policy):
         raise UsageError(
             f"--policy-class: {spec} overrides none of {', '.join(HOOKS)}: it would decide what "
@@ -78,3 +88,63 @@ def load_scheduler(spec: str) -> type[Scheduler]:
             "pass log is read from"
         )
     return found
+
+
+@contextmanager
+def blaming(option: str, spec: str | None) -> Iterator[None]:
+    """Say of an error that comes out of somebody's class that it does.
+
+    Raises:
+        UsageError: in its place, naming the class, the method and the line.
+    """
+    try:
+        yield
+    except (SchedbenchError, KeyboardInterrupt) as error:
+        if isinstance(error, InvariantError) and spec is not None and option == "--scheduler":
+            raise UsageError(f"{option}: {spec} breaks an invariant: {error}") from error
+        raise
+    except Exception as error:
+        place = _place_in(spec, error)
+        if place is None:
+            raise
+        raise UsageError(
+            f"{option}: {spec} fails in {place.name} ({place.filename}, line {place.lineno}): "
+            f"{type(error).__name__}: {error}; --debug shows the traceback"
+        ) from error
+
+
+def source_digest(spec: str | None) -> str | None:
+    """Names the file that a class stands in, by its content; None where there is none to read.
+
+    A run says what a policy was called; the digest tells whether it still is the same.
+    """
+    path = _file_of(spec)
+    if path is None:
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _place_in(spec: str | None, error: Exception) -> traceback.FrameSummary | None:
+    """The innermost line of a class's own file that an error went through."""
+    path = _file_of(spec)
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((each for each in reversed(frames) if Path(each.filename) == path), None)
+
+
+def _file_of(spec: str | None) -> Path | None:
+    if spec is None or spec in (OWN_SCHEDULER, DEFAULT_POLICY):
+        return None
+    _look_here()
+    try:
+        found = importlib.util.find_spec(spec.partition(":")[0])
+    except (ImportError, ValueError):
+        return None
+    path = Path(found.origin) if found and found.origin else None
+    return path if path and path.is_file() else None
+
+
+def _look_here() -> None:
+    """Let modules in the current folder be imported, as `python -m` does."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)

@@ -19,7 +19,7 @@ from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedL
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
-from schedbench.runner.plugins import OWN_SCHEDULER, load_policy, load_scheduler
+from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
 from schedbench.runner.preflight import fit_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.replay import Progress, Replay
@@ -33,12 +33,13 @@ from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
+    from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.trace import Trace
 
 COLLECT_AFTER_OBJECTS = 200_000
@@ -114,22 +115,46 @@ def replay(
     if trace.has("remote_kv") and config.kv_role is None:
         config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
     prepared = _prepare(trace, config, options)
+    make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
-    manifest = make_manifest(trace, prepared, config, options, info)
-    sink: RunFolder | MemoryRun
-    if store or out is not None:
-        sink = RunFolder.create(
-            out,
-            trace_name=Path(trace.path or "trace").name.split(".")[0],
-            flags_digest=manifest["flags_digest"],
-            wait_labels=WAIT_LABELS,
-        )
-        sink.write_manifest(manifest)
-    else:
-        sink = MemoryRun(WAIT_LABELS)
-    with closing(runner), sink:
-        stalled = _replay(prepared, config, runner, options, sink, progress)
-        return _finish(sink, manifest, config, options, stalled)
+    with closing(runner), OutputsFile.of(options.outputs, options.request_events) as outputs:
+        manifest = make_manifest(trace, prepared, config, options, info)
+        with _sink(trace, manifest, out, store=store) as sink:
+            world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
+            scheduler = make_scheduler(world, outputs)
+            replaying = Replay(
+                scheduler=scheduler,
+                arrivals=make_arrivals(prepared, config, options),
+                world=world,
+                model=TraceModel(
+                    config.num_speculative_tokens, options.spec_acceptance, options.seed
+                ),
+                runner=runner,
+                recorder=Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns),
+                timings=TimingRows(sink.timings),
+                outputs=outputs,
+                short_way=options.short_way,
+                events=options.events,
+                progress=progress,
+            )
+            stalled = _run(replaying, options, sink)
+            return _finish(sink, manifest, config, options, stalled)
+
+
+def _sink(
+    trace: Trace, manifest: dict[str, Any], out: Path | None, *, store: bool
+) -> RunFolder | MemoryRun:
+    """Where the run is kept: a new folder, or memory."""
+    if not store and out is None:
+        return MemoryRun(WAIT_LABELS)
+    folder = RunFolder.create(
+        out,
+        trace_name=Path(trace.path or "trace").name.split(".")[0],
+        flags_digest=manifest["flags_digest"],
+        wait_labels=WAIT_LABELS,
+    )
+    folder.write_manifest(manifest)
+    return folder
 
 
 def _prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
@@ -152,47 +177,41 @@ def make_arrivals(trace: Trace, config: SchedulerConfig, options: ReplayOptions)
     return OpenLoop(source)
 
 
-def _replay(
-    trace: Trace,
-    config: SchedulerConfig,
-    runner: Runner,
-    options: ReplayOptions,
-    sink: RunFolder | MemoryRun,
-    progress: Progress | None,
-) -> StallError | None:
-    """Replay into the sink's tables; the stall it ended in, if it did."""
-    world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
-    with OutputsFile.of(options.outputs, options.request_events) as outputs:
-        scheduler = load_scheduler(options.scheduler)(
+def _scheduler_maker(
+    trace: Trace, config: SchedulerConfig, runner: Runner, options: ReplayOptions
+) -> Callable[[World, OutputsFile | None], Scheduler]:
+    """Load the classes that are named, before anything is written, and make the scheduler later."""
+    made, policy = load_scheduler(options.scheduler), load_policy(options.policy_class)
+
+    def make(world: World, outputs: OutputsFile | None) -> Scheduler:
+        return made(
             config,
             world.store,
-            load_policy(options.policy_class) if options.policy_class else None,
+            policy,
             outputs.return_path if outputs else None,
             counts_blocks=_may_count(trace, runner),
         )
-        recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
-        replaying = Replay(
-            scheduler=scheduler,
-            arrivals=make_arrivals(trace, config, options),
-            world=world,
-            model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
-            runner=runner,
-            recorder=recorder,
-            timings=TimingRows(sink.timings),
-            outputs=outputs,
-            short_way=options.short_way,
-            events=options.events,
-            progress=progress,
-        )
-        try:
-            with rare_collections():
-                replaying.run()
-        except StallError as error:
-            return error
-        finally:
-            replaying.close()
-            for interval_ns, count in sorted(recorder.itl.items()):
-                sink.itl.append((interval_ns, count))
+
+    return make
+
+
+def _run(
+    replaying: Replay, options: ReplayOptions, sink: RunFolder | MemoryRun
+) -> StallError | None:
+    """Replay into the sink's tables; the stall it ended in, if it did."""
+    try:
+        with (
+            rare_collections(),
+            blaming("--policy-class", options.policy_class),
+            blaming("--scheduler", options.scheduler),
+        ):
+            replaying.run()
+    except StallError as error:
+        return error
+    finally:
+        replaying.close()
+        for interval_ns, count in sorted(replaying.recorder.itl.items()):
+            sink.itl.append((interval_ns, count))
     return None
 
 

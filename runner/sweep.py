@@ -28,6 +28,7 @@ from schedbench.errors import SchedbenchError, UsageError
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.manifest import vars_of
+from schedbench.runner.plugins import source_digest
 from schedbench.runner.run import DEFAULT_COST, ReplayOptions
 from schedbench.runner.sweep_pool import cores, shared, worker_pool
 from schedbench.runner.sweep_worker import Job, replay_job
@@ -41,16 +42,17 @@ if TYPE_CHECKING:
     from schedbench.workloads.trace import Trace
 
 Status = Literal["complete", "stalled", "refused", "failed"]
-OWN_AXES = ("speedup", "cost")
-"""What a sweep can vary beside the scheduler's flags."""
+OPTION_AXES = ("speedup", "policy_class", "scheduler", "spec_acceptance")
+"""Fields of ReplayOptions that a sweep can vary beside the scheduler's flags and `cost`."""
 
 MOST_POINTS = 10_000
 _NAME_LENGTH = 80
+_UNTOLD = ("command_line", "outputs", "request_events", "short_way")  # they decide nothing
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid over `axes` (by flag, or `speedup` or `cost`) around fixed flags and options."""
+    """A grid over `axes` (by flag, `cost` or one of OPTION_AXES) around fixed flags and options."""
 
     axes: Mapping[str, Sequence[Any]]
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +98,8 @@ def sweep(
 
     Args:
         trace: the requests, as `load_trace` gives them.
-        axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `speedup` and `cost`.
+        axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `cost`, `speedup`,
+            `policy_class`, `scheduler` and `spec_acceptance`.
         flags: flags that are the same at every point.
         options: arrivals, SLO and so on, the same at every point.
         cost: how long a pass takes, as `--cost` has it.
@@ -131,25 +134,26 @@ def _job(
     index: int, point: dict[str, Any], plan: Plan, trace: Trace, out: Path | None
 ) -> Job | Outcome:
     """A point made ready to run, or refused because of its flags."""
-    flags = {name: value for name, value in point.items() if name not in OWN_AXES}
+    varied = {name: point[name] for name in OPTION_AXES if name in point}
+    flags = {name: value for name, value in point.items() if name not in (*varied, "cost")}
     try:
         config = SchedulerConfig(**{**plan.flags, **flags})
         parse_cost(point.get("cost", plan.cost) or DEFAULT_COST)
     except SchedbenchError as error:
         return Outcome(index, point, "refused", reason=str(error))
     cost = point.get("cost", plan.cost)
-    options = {**vars(plan.options), "speedup": str(point.get("speedup", plan.options.speedup))}
-    job = Job(index, point, config, ReplayOptions(**options), cost)
-    if out is not None:
-        job = Job(index, point, config, job.options, cost, out / "points" / _name(job, trace))
-    return job
+    if "speedup" in varied:
+        varied["speedup"] = str(varied["speedup"])
+    job = Job(index, point, config, replace(plan.options, **varied), cost)
+    return job if out is None else replace(job, folder=out / "points" / _name(job, trace))
 
 
 def _name(job: Job, trace: Trace) -> str:
     """What varies, and a digest of everything that decides the run."""
-    options = {name: value for name, value in vars(job.options).items() if name != "command_line"}
+    options = {name: value for name, value in vars(job.options).items() if name not in _UNTOLD}
     options["events"] = [vars_of(event) for event in job.options.events]
-    decided = [trace.digest, job.config.as_dict(), options, job.cost, version("schedbench")]
+    code = [source_digest(spec) for spec in (job.options.scheduler, job.options.policy_class)]
+    decided = [trace.digest, job.config.as_dict(), options, job.cost, code, version("schedbench")]
     digest = hashlib.sha256(orjson.dumps(decided, option=orjson.OPT_SORT_KEYS)).hexdigest()
     told = ",".join(f"{name}={value}" for name, value in job.point.items())
     return f"{re.sub(r'[^A-Za-z0-9=.,_+-]+', '_', told)[:_NAME_LENGTH]}-{digest[:8]}"

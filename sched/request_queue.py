@@ -99,6 +99,12 @@ class KeyedRequestQueue:
     def refresh(self) -> None:
         self._is_sorted = False
 
+    def under(self, key: WaitingKey) -> KeyedRequestQueue:
+        """The same requests in the order of another key."""
+        other = KeyedRequestQueue(key)
+        other._requests = self._requests.copy()
+        return other
+
     def add_request(self, request: Request) -> None:
         self._requests.append(request)
         self._is_sorted = False

@@ -89,7 +89,7 @@ class Scheduler:
         self.now_ns = 0  # set by whoever keeps the clock; read by policies and for events
         self.requests: dict[str, Request] = {}
         self.running: list[Request] = []
-        self.queues = WaitingQueues(config.policy, self._waiting_key())
+        self.queues = WaitingQueues(config.policy, self.waiting_key())
         self.kv_cache = KVCacheManager(config)
         if counts_blocks:
             self.kv_cache = cast("KVCacheManager", CountingKVCache(config))  # the same answers
@@ -233,7 +233,8 @@ class Scheduler:
             return policy_budget(self)
         return self.config.token_budget
 
-    def _waiting_key(self) -> WaitingKey | None:
+    def waiting_key(self) -> WaitingKey | None:
+        """The policy's order of the queue; None where it leaves that alone."""
         if "waiting_key" not in self.hooks:
             return None
         return lambda request: self.policy.waiting_key(request, State(self))

@@ -80,12 +80,14 @@ class WaitingQueues:
         """Remove requests that stopped while evicted."""
         self.waiting.remove_requests(requests)
 
-    def what_if(self, passed_over: set[Request]) -> WaitingQueues:
-        """Return queues of the same requests, each copied when it comes to the head."""
-        self.begin_pass()
-        other = WaitingQueues(self._policy, self._key)
-        other.waiting = CopiedQueue(self.waiting, passed_over)
-        other.skipped_waiting = CopiedQueue(self.skipped_waiting, passed_over)
+    def what_if(self, passed_over: set[Request], key: WaitingKey | None = None) -> WaitingQueues:
+        """Return queues of the same requests, each copied when it comes to the head.
+
+        `key` is the order of one's own that the dry run may ask, where there is one.
+        """
+        other = WaitingQueues(self._policy, key)
+        other.waiting = CopiedQueue(_under(self.waiting, key), passed_over)
+        other.skipped_waiting = CopiedQueue(_under(self.skipped_waiting, key), passed_over)
         return other
 
     def __len__(self) -> int:
@@ -105,3 +107,10 @@ class WaitingQueues:
             return self.skipped_waiting
         older = self.waiting.peek_request() < self.skipped_waiting.peek_request()
         return self.waiting if older else self.skipped_waiting
+
+
+def _under(queue: RequestQueue, key: WaitingKey | None) -> RequestQueue:
+    """A queue to be read in the order of a key, without asking the key that it has itself."""
+    if key is not None and isinstance(queue, KeyedRequestQueue):
+        return queue.under(key)
+    return queue

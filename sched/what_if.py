@@ -26,11 +26,11 @@ def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     other.kv_cache = scheduler.kv_cache.what_if()
     other.encoder_cache = scheduler.encoder_cache.what_if()
     other.running = scheduler.running.copy()
-    other.queues = scheduler.queues.what_if(victims)
     other.grammar_errors = set()
     other.return_path = None
     if scheduler.hooks:
         other.policy = copy.deepcopy(scheduler.policy)
+    other.queues = scheduler.queues.what_if(victims, other.waiting_key())
     if scheduler.transfers is not None:
         other.transfers = scheduler.transfers.what_if()
     trial = SchedulePass(

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     from schedbench.runner.run import replay
     from schedbench.runner.sweep import sweep
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.policy import Policy, Short, State
     from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.importers.registry import import_trace, load_trace
 
 __all__ = [
+    "Policy",
     "SchedbenchError",
     "Scheduler",
     "SchedulerConfig",
+    "Short",
+    "State",
     "compare",
     "import_trace",
     "load_trace",
@@ -35,8 +39,11 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "Policy": "schedbench.sched.policy",
     "Scheduler": "schedbench.sched.scheduler",
     "SchedulerConfig": "schedbench.sched.config",
+    "Short": "schedbench.sched.policy",
+    "State": "schedbench.sched.policy",
     "compare": "schedbench.results.compare",
     "import_trace": "schedbench.workloads.importers.registry",
     "load_trace": "schedbench.workloads.importers.registry",

@@ -10,9 +10,12 @@ import pytest
 import schedbench
 
 NAMES = [
+    "Policy",
     "SchedbenchError",
     "Scheduler",
     "SchedulerConfig",
+    "Short",
+    "State",
     "compare",
     "import_trace",
     "load_trace",
