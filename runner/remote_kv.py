@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedbench.sched.kv_connector import KVConnectorOutput
-from schedbench.sched.request import RequestStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +51,7 @@ class RemoteStore:
         self._block_size = block_size
         self._entries: dict[str, Entry] = {}
         self._loads: list[Load] = []
+        self._arrived: list[Request] = []  # with the last report
         self._sends: list[tuple[int, str]] = []
 
     def add(self, request_id: str, facts: Mapping[str, Any], added_ns: int) -> None:
@@ -71,14 +71,18 @@ class RemoteStore:
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
     ) -> tuple[int | None, bool]:
-        """A synchronous load leaves one token to compute, or there is nothing to sample from."""
+        """A synchronous load leaves one token to compute, or there is nothing to sample from.
+
+        A prompt of one token is not offered at all: fully loaded it would have nothing computed
+        (its last token is computed again), and vLLM would ask for it again for ever.
+        """
         entry = self._entries.get(request.request_id)
         if entry is None:
             return 0, False
         if self.now_ns < entry.decided_ns:
             return None, False
         is_async = entry.load_ns is not None
-        limit = request.num_tokens if is_async else request.num_tokens - 1
+        limit = request.num_tokens - (not is_async or request.num_tokens == 1)
         external = min(entry.prefix_tokens, limit) - num_computed_tokens
         return (external, is_async) if external > 0 else (0, False)
 
@@ -102,8 +106,11 @@ class RemoteStore:
         entry.prefix_tokens = min(entry.prefix_tokens, entry.valid_tokens)  # the rest is lost
 
     def request_finished(self, request: Request) -> bool:
+        """Blocks are sent, unless they are still being loaded or the load has just failed."""
         entry = self._entries.get(request.request_id)
         if entry is None or entry.send_ns is None:
+            return False
+        if request in self._arrived or any(load.request is request for load in self._loads):
             return False
         due_ns = self.now_ns + entry.send_ns
         self._sends.append((due_ns, request.request_id))
@@ -114,6 +121,7 @@ class RemoteStore:
         """What the workers tell with a pass that ends now."""
         arrived = [load for load in self._loads if load.due_ns <= self.now_ns]
         sent = [request_id for due_ns, request_id in self._sends if due_ns <= self.now_ns]
+        self._arrived = [load.request for load in arrived if load.is_async]
         if not arrived and not sent:
             return None
         self._loads = [load for load in self._loads if load.due_ns > self.now_ns]
@@ -132,7 +140,7 @@ class RemoteStore:
         )
 
     def _invalid(self, load: Load) -> list[int]:
-        if load.request.is_finished and load.request.status is not RequestStatus.RUNNING:
+        if load.request.is_finished:
             return []
         first = max(load.first_token, load.valid_tokens) // self._block_size
         end = -(-load.end_token // self._block_size)

@@ -189,7 +189,7 @@ def _scheduler_maker(
             world.store,
             policy,
             outputs.return_path if outputs else None,
-            counts_blocks=_may_count(trace, runner),
+            counts_blocks=_may_count(trace, config, runner),
         )
 
     return make
@@ -226,10 +226,14 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _may_count(trace: Trace, runner: Runner) -> bool:
-    """Whether block ids make no difference: nobody shares a prefix, and nobody asks for them."""
-    told_apart = ("hash_ids", "remote_kv", "chunks")
-    return not runner.needs_block_ids and not any(trace.has(name) for name in told_apart)
+def _may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
+    """Whether block ids make no difference: nobody shares a prefix, and nobody asks for them.
+
+    Lookahead slots and connectors are not known to the counts.
+    """
+    if runner.needs_block_ids or config.lookahead_tokens or config.kv_role is not None:
+        return False
+    return not any(trace.has(name) for name in ("hash_ids", "remote_kv", "chunks"))
 
 
 def _finish(
