@@ -13,12 +13,14 @@ from typing import Annotated
 import typer
 
 from schedbench.cli import console, usage
+from schedbench.cli.check_gpu import check_gpu
 from schedbench.cli.command import of_groups
 from schedbench.cli.compare import compare
 from schedbench.cli.config import config
 from schedbench.cli.doctor import doctor
 from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
+from schedbench.cli.profile import profile
 from schedbench.cli.replay import replay
 from schedbench.cli.report import report
 from schedbench.cli.sweep import sweep
@@ -48,6 +50,8 @@ app.command(cls=Command)(of_groups(report))
 app.command(cls=Command)(of_groups(config))
 app.add_typer(trace, name="trace")
 app.command(cls=Command)(of_groups(verify))
+app.command(cls=Command)(of_groups(profile))
+app.command(cls=Command)(of_groups(check_gpu))
 app.command(cls=Command)(of_groups(doctor))
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from schedbench.errors import UsageError
-from schedbench.runner.kvpool import PoolRequest, plan_pool
-from schedbench.runner.latency.hardware import Gpu, recognise_gpu
+from schedbench.runner.latency.hardware import recognise_gpu
 from schedbench.runner.latency.work import WorkModel
 from schedbench.runner.models import BUILT_IN
 from schedbench.runner.shapes import Row
@@ -41,18 +40,19 @@ from schedbench.runner.torch.check_table import CheckRow, CheckTable
 from schedbench.runner.torch.device import choose_device, choose_dtype
 from schedbench.runner.torch.graphs import CompileCounter
 from schedbench.runner.torch.measure import fill_cache
+from schedbench.runner.torch.pool import measuring_config
 from schedbench.runner.torch.profile import gpu_of
 from schedbench.runner.torch.warm_up import warm_up
-from schedbench.sched.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from schedbench.runner.latency.hardware import Gpu
     from schedbench.runner.latency.profile import Profile
+    from schedbench.sched.config import SchedulerConfig
 
 LIMIT_S: Final = 540.0
-GPU_SHARE: Final = 0.80  # of its memory for weights, passes and cache; the rest is for graphs
 FAMILIES: Final = ("llama", "qwen3", "qwen3_moe")
 
 
@@ -283,25 +283,17 @@ class _Check:
         return Ready(engine, details, config)
 
     def _config(self, model: str) -> SchedulerConfig:
-        """Flags as a server on this card has them, and a pool of what memory is left."""
-        if self.device.type != "cuda":
-            return SchedulerConfig(
-                max_num_batched_tokens=256, max_num_seqs=16, max_model_len=1024,
-                num_gpu_blocks=1200,
-            )  # fmt: skip
-        spec = BUILT_IN[model]
-        total = torch.cuda.mem_get_info(self.device)[1]
-        card = Gpu("this card", 0.0, 0.0, 0, 0.0, 0, 0.0, "")
-        pool = PoolRequest(
-            spec, card, gpu_memory_utilization=GPU_SHARE, total_memory_bytes=total,
-            max_num_batched_tokens=8192, max_num_seqs=512,
-        )  # fmt: skip
-        return SchedulerConfig(
-            max_num_batched_tokens=8192, max_num_seqs=512, max_model_len=min(
-                40_960, spec.max_position_embeddings
-            ),
-            num_gpu_blocks=plan_pool(pool).num_gpu_blocks,
-        )  # fmt: skip
+        """Flags as a server on this card has them; small ones for a rehearsal."""
+        spec, gpu = BUILT_IN[model], self.device.type == "cuda"
+        return measuring_config(
+            spec,
+            self.device,
+            str(choose_dtype(None, self.device)).removeprefix("torch."),
+            max_num_batched_tokens=8192 if gpu else 256,
+            max_num_seqs=512 if gpu else 16,
+            max_model_len=None if gpu else 1024,
+            num_gpu_blocks=None if gpu else 1200,
+        )
 
 
 def _facts(device: torch.device, *, rehearsal: bool) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def make_model(family: str, folder: Path) -> Any:  # noqa: ANN401 - transformers
     """A small model of the family, saved to the folder as a hub would have it."""
     import transformers  # noqa: PLC0415 - seconds to import
 
+    transformers.logging.disable_progress_bar()
     torch.manual_seed(7)
     extra: dict[str, Any] = {}
     match family:
