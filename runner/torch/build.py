@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from schedbench.runner.models import ModelSpec
     from schedbench.runner.torch.attn.select import AttentionName
     from schedbench.sched.config import SchedulerConfig
+
+
+SMALL_MODEL: Final = 10_000_000  # parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
     _check_lengths(spec, config)
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
+    if device.type == "cpu" and spec.num_params < SMALL_MODEL:
+        torch.set_num_threads(1)  # threads would wait for each other longer than they work
     attention = choose(options.attention, spec, device, dtype)
     error = self_check(attention, spec, device, dtype)
     check_memory(spec, device, dtype, config.num_gpu_blocks, config.block_size)

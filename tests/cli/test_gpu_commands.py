@@ -27,6 +27,7 @@ def test_profile_writes_a_profile_on_a_cpu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("scipy")
+    pytest.importorskip("torch").set_num_threads(1)
     small = "--max-num-batched-tokens 64 --max-num-seqs 4 --max-model-len 256 --held-out 3"
     words = ["profile", "--model", "tiny", "--device", "cpu", *small.split()]
     assert run([*words, "--out", str(tmp_path)]) == 0
