@@ -18,6 +18,7 @@ from schedbench.cli.command import of_groups
 from schedbench.cli.compare import compare
 from schedbench.cli.config import config
 from schedbench.cli.doctor import doctor
+from schedbench.cli.explain import explain
 from schedbench.cli.flag_lists import SweepCommand
 from schedbench.cli.help import Command, Group
 from schedbench.cli.profile import profile
@@ -47,6 +48,7 @@ app.command(cls=Command)(of_groups(replay))
 app.command(cls=SweepCommand)(of_groups(sweep))
 app.command(cls=Command)(of_groups(compare))
 app.command(cls=Command)(of_groups(report))
+app.command(cls=Command)(of_groups(explain))
 app.command(cls=Command)(of_groups(config))
 app.add_typer(trace, name="trace")
 app.command(cls=Command)(of_groups(verify))

@@ -93,14 +93,15 @@ class StoredRun:
         return pa.concat_tables([_read_part(part, wanted) for part in parts])
 
 
-def newest(root: str | Path = RUNS) -> StoredRun:
-    """The latest complete run under `root`, by the time in its name. Raises RunStoreError."""
+def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> StoredRun:
+    """The latest run under `root`, by the time in its name. Raises RunStoreError."""
     folders = (path.parent for path in Path(root).glob(f"*/{MANIFEST}"))
     for folder in sorted(folders, key=_written, reverse=True):
-        if _read_json(folder / MANIFEST).get("complete"):
-            return StoredRun.open(folder)
+        if allow_incomplete or _read_json(folder / MANIFEST).get("complete"):
+            return StoredRun.open(folder, allow_incomplete=allow_incomplete)
+    kind = "run" if allow_incomplete else "complete run"
     raise RunStoreError(
-        f"{root} holds no complete run. Make one with `schedbench replay`, or name a run folder."
+        f"{root} holds no {kind}. Make one with `schedbench replay`, or name a run folder."
     )
 
 

@@ -50,8 +50,8 @@ def ideal_reuse(trace: Trace, block_size: int = 16) -> Reuse | None:
     prompt = required(trace.table, "prompt_tokens").astype(np.int64)
     first = seen_in[codes]
     known = first < rows
-    matched = np.bincount(rows[known], minlength=prompt.size) * hash_block
-    hit = np.minimum(np.minimum(matched, prompt) // block_size, (prompt - 1) // block_size)
+    matched = _matched(rows, known, prompt, hash_block)
+    hit = np.minimum(matched // block_size, (prompt - 1) // block_size)
     hit *= block_size
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     return Reuse(
@@ -66,6 +66,24 @@ def ideal_reuse(trace: Trace, block_size: int = 16) -> Reuse | None:
         distinct_blocks=int(np.count_nonzero(np.bincount(codes))) if codes.size else 0,
         distinct_roots=int(np.unique(codes[starts]).size),
     )
+
+
+def shared_tokens(trace: Trace) -> Ints | None:
+    """For each row, how many tokens of its prompt an earlier row brought, in whole hash blocks.
+
+    What `ideal_reuse` starts from, before any block of the scheduler rounds it down. None when the
+    trace says nothing about prefixes.
+    """
+    if trace.hash_block_tokens is None or "hash_ids" not in trace.table.column_names:
+        return None
+    rows, codes, seen_in = _first_seen(trace)
+    prompt = required(trace.table, "prompt_tokens").astype(np.int64)
+    return _matched(rows, seen_in[codes] < rows, prompt, trace.hash_block_tokens)
+
+
+def _matched(rows: Ints, known: npt.NDArray[np.bool_], prompt: Ints, hash_block: int) -> Ints:
+    blocks = np.bincount(rows[known], minlength=prompt.size)
+    return np.minimum(blocks * hash_block, prompt)
 
 
 def _first_seen(trace: Trace) -> tuple[Ints, Ints, Ints]:

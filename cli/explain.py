@@ -1,0 +1,156 @@
+"""`schedbench explain`: why a run went as it did."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedbench.cli.options import OUTPUT, Printing
+from schedbench.cli.values import parse_count
+from schedbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from schedbench.results.sheet import View
+    from schedbench.results.stored_run import StoredRun
+
+QUESTION = "Question"
+
+RunFolder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[RUN]",
+        help="A run folder, also of a stalled or interrupted replay; the newest under runs/ "
+        "without it.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; at most one of them."""
+
+    request: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID|ROW",
+            help="One request: where it stood, what held it, and what would have let it in sooner.",
+            show_default=False,
+            rich_help_panel=QUESTION,
+        ),
+    ] = None
+    pass_: Annotated[
+        str | None,
+        typer.Option(
+            "--pass",
+            metavar="N",
+            help="One pass: the state before, every decision with its verdict, the state after.",
+            show_default=False,
+            rich_help_panel=QUESTION,
+        ),
+    ] = None
+    preemptions: Annotated[
+        bool,
+        typer.Option(
+            "--preemptions",
+            help="Who was evicted, by whom, at what cost, and the least change that ends it.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = False
+    waiting: Annotated[
+        bool,
+        typer.Option(
+            "--waiting",
+            help="What kept requests waiting: stop reasons, inversions, who starved.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = False
+    prefix: Annotated[
+        bool,
+        typer.Option(
+            "--prefix",
+            help="Why the prefix cache hit as much as it did, or as little.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Raises UsageError for more than one question."""
+        asked = [self.request, self.pass_, self.preemptions, self.waiting, self.prefix]
+        if sum(each not in (None, False) for each in asked) > 1:
+            raise UsageError(
+                "--request, --pass, --preemptions, --waiting and --prefix are questions of their "
+                "own: ask one at a time"
+            )
+
+
+@dataclass(frozen=True)
+class Replaying:
+    """How the run is replayed."""
+
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Where the run's trace lies now, if it was moved.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--what-if/--no-what-if",
+            help="Replay with flags changed as well, to see what would have helped.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = True
+    jobs: Annotated[
+        str | None,
+        typer.Option(
+            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
+        ),
+    ] = None
+
+    @property
+    def workers(self) -> int | None:
+        return None if self.jobs is None else max(1, parse_count(self.jobs, "--jobs"))
+
+
+def explain(
+    *, run: RunFolder = None, question: Question, replaying: Replaying, printing: Printing
+) -> None:
+    """Say what held a run back: by replaying it from its manifest, and watching.
+
+    schedbench explain
+
+    schedbench explain runs/A --request 17
+
+    Without a question: what held the run back, in one screen.
+    """
+    from schedbench.cli.print_view import print_view
+    from schedbench.results.stored_run import StoredRun, newest
+
+    question.check()
+    if run is None:
+        stored = newest(allow_incomplete=True)
+    else:
+        stored = StoredRun.open(run, allow_incomplete=True)
+    print_view(_view(stored, question, replaying), printing.chosen)
+
+
+def _view(run: "StoredRun", question: Question, replaying: Replaying) -> "View":
+    from schedbench.cli import explain_views as views
+
+    if question.request is not None:
+        return views.of_request(run, question.request, replaying)
+    if question.pass_ is not None:
+        return views.of_pass(run, question.pass_, replaying)
+    if question.preemptions:
+        return views.of_preemptions(run, replaying)
+    if question.waiting:
+        return views.of_waiting(run, replaying)
+    if question.prefix:
+        return views.of_prefix(run, replaying)
+    return views.of_run(run, replaying)

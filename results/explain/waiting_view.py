@@ -1,0 +1,168 @@
+"""Waiting as tables: for what, who longest, who instead."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from schedbench.results.explain.waiting import Group, Held, Inversion, Waiting
+from schedbench.results.explain.words import MEANING, counted
+from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
+from schedbench.results.units import NOTHING, duration, number, percent
+
+_TOP: Final = 5
+_NEVER: Final = {
+    "seats_full": "max_num_seqs never preempts",
+    "budget_spent": "a running request keeps its share of the budget",
+}
+"""Why an urgent request cannot help itself."""
+
+_ONLY_RUNNING: Final = "only a running request preempts, never a waiting one"
+
+
+def waiting_view(found: Waiting, name: str) -> View:
+    data: dict[str, Any] = {
+        "waited_ns": found.waited_ns,
+        "held": [asdict(each) for each in found.held],
+        "longest": [asdict(each) for each in found.longest],
+        "inversions": [_inversion_data(each) for each in found.inversions],
+        "groups": [asdict(each) for each in found.groups],
+        "jain": found.jain,
+        "held_seats": dict(found.held_seats),
+        "running_passes": found.running_passes,
+        "lora_skips": {lora: asdict(each) for lora, each in found.skips.items()},
+    }
+    if not found.waited_ns:
+        return View(f"{name}: nobody ever waited", (), _flat(found.held), data)
+    sheets = (_held(found), _longest(found), _inversions(found), _groups(found), _facts(found))
+    return View(_title(found, name), sheets, _flat(found.held), data)
+
+
+def _title(found: Waiting, name: str) -> str:
+    first = found.held[0]
+    share = percent(first.waited_ns / found.waited_ns)
+    return f"{name}: {share} of all waiting was because {MEANING.get(first.verdict, first.verdict)}"
+
+
+def _held(found: Waiting) -> Sheet:
+    headings = (
+        Heading("held by", is_number=False),
+        *map(Heading, ("passes", "time", "KV %", "requests", "waited", "%", "longest")),
+    )
+    rows = [
+        (
+            Cell(each.verdict),
+            Cell(number(each.passes) if each.passes else NOTHING),
+            Cell(duration(each.ns) if each.passes else NOTHING),
+            Cell(percent(each.kv_used_share).removesuffix(" %")),
+            Cell(number(each.requests)),
+            Cell(duration(each.waited_ns)),
+            Cell(percent(each.waited_ns / found.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
+            Cell(duration(each.longest_ns)),
+        )
+        for each in found.held
+    ]
+    return Sheet("", headings, tuple(rows), "passes and time: while somebody waited")
+
+
+def _longest(found: Waiting) -> Sheet:
+    headings = (
+        Heading("waited longest", is_number=False),
+        Heading("waited"),
+        Heading("mostly", is_number=False),
+        Heading("%"),
+        Heading("", is_number=False),
+    )
+    rows = [
+        (
+            Cell(each.name),
+            Cell(duration(each.waited_ns)),
+            Cell(each.verdict),
+            Cell(percent(each.verdict_ns / each.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
+            Cell("" if each.served else "never ran", mark=Mark.FAILED),
+        )
+        for each in found.longest
+    ]
+    return Sheet("", headings, tuple(rows))
+
+
+def _inversions(found: Waiting) -> Sheet:
+    shown = [_inverted(each) for each in found.inversions[:_TOP]]
+    if found.policy == "fcfs" and shown:
+        told = f"{counted(len(found.inversions), 'urgent request')} stood behind less urgent ones"
+        shown.insert(0, ("", f"{told}: fcfs reads no priority, try --scheduling-policy priority"))
+    elif len(found.inversions) > _TOP:
+        shown.append(("", f"and {counted(len(found.inversions) - _TOP, 'other')}"))
+    return facts(shown, "priority inversions" if shown else "")
+
+
+def _inverted(each: Inversion) -> tuple[str, str]:
+    verdict = each.verdicts.most_common(1)[0][0]
+    why = _NEVER.get(verdict, _ONLY_RUNNING)
+    told = (
+        f"P{each.priority} waited {counted(each.passes, 'pass')} ({duration(each.ns)}) while "
+        f"P{each.holder_priority} {each.holder} held a seat, from pass {each.first_pass} on: "
+        f"{verdict}; {why}"
+    )
+    return each.name, told
+
+
+def _inversion_data(each: Inversion) -> dict[str, Any]:
+    return {**asdict(replace(each, verdicts=Counter())), "verdicts": dict(each.verdicts)}
+
+
+def _groups(found: Waiting) -> Sheet:
+    headings = (
+        Heading("starved", is_number=False),
+        *map(Heading, ("requests", "unfin.", "mean wait", "worst", "times the mean")),
+    )
+    worst = sorted(found.starved, key=lambda each: -(each.times_the_mean or 0))[:_TOP]
+    return Sheet("", headings, tuple(_group(each) for each in worst))
+
+
+def _group(each: Group) -> tuple[Cell, ...]:
+    times = NOTHING if each.times_the_mean is None else f"{each.times_the_mean:.1f}"
+    return (
+        Cell(f"{each.by} {each.name}"),
+        Cell(number(each.requests)),
+        Cell(number(each.unfinished)),
+        Cell(duration(each.mean_ns)),
+        Cell(duration(each.worst_ns)),
+        Cell(times, mark=Mark.WORSE),
+    )
+
+
+def _facts(found: Waiting) -> Sheet:
+    return facts(
+        [*_fairness(found), *_adapters(found), ("held a seat, got nothing", _seats(found))]
+    )
+
+
+def _fairness(found: Waiting) -> Iterator[tuple[str, str]]:
+    words = {"tokens_served": "tokens served", "ttft_mean": "mean TTFT"}
+    for by, jain in found.jain.items():
+        parts = [f"{jain[key]:.2f} of {of}" for key, of in words.items() if jain[key] is not None]
+        yield f"Jain's index by {by}", f"{' · '.join(parts)} (1 is equal)"
+
+
+def _adapters(found: Waiting) -> Iterator[tuple[str, str]]:
+    worst = sorted(found.skips.items(), key=lambda each: -each[1].longest_streak)[:_TOP]
+    for lora, skips in worst:
+        often = f"set aside in {counted(skips.passes, 'pass')}"
+        yield f"adapter {lora}", f"{often}, {number(skips.longest_streak)} in a row at most"
+
+
+def _seats(found: Waiting) -> str:
+    held = found.held_seats.total()
+    if not held:
+        return ""
+    reasons = ", ".join(f"{label} {number(n)}" for label, n in found.held_seats.most_common())
+    share = percent(held / found.running_passes)
+    return f"{share} of the passes that requests spent in `running`: {reasons}"
+
+
+def _flat(held: Sequence[Held]) -> Sheet:
+    """A row a verdict, for CSV."""
+    names = ("verdict", "passes", "ns", "kv_used_share", "requests", "waited_ns", "longest_ns")
+    rows = [tuple(Cell("", getattr(each, name)) for name in names) for each in held]
+    return Sheet("", tuple(Heading(name) for name in names), tuple(rows))

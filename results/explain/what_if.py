@@ -1,0 +1,82 @@
+"""Replays with a flag changed, held against the run as it was."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from schedbench.results.arrays import is_known
+from schedbench.results.winners import WinnersAndLosers, winners_and_losers
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One replay: what was changed, its summary and requests, or why there are none."""
+
+    changes: Mapping[str, Any]
+    summary: Mapping[str, Any] | None = None
+    requests: pa.Table | None = None
+    failure: str = ""
+
+    def of_row(self, row: int) -> dict[str, Any]:
+        """A request's row of the requests table; empty if it has none."""
+        if self.requests is None:
+            return {}
+        place = self.requests.column("row").to_pylist()
+        found: dict[str, Any] = self.requests.slice(place.index(row), 1).to_pylist()[0]
+        return found
+
+    def queue_ns(self, row: int) -> int | None:
+        """How long a request waited before it ran for the first time; None if it never did."""
+        found = self.of_row(row)
+        started = found.get("first_scheduled_ns")
+        return None if started is None else int(started - found["arrival_ns"])
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfs:
+    """`base` is the run as it was; `tried` are the replays with something changed, in order.
+
+    `times`: where pass times come from, if not from the run's own `--cost`.
+    """
+
+    base: Tried
+    tried: tuple[Tried, ...]
+    times: str = ""
+
+    def shortening(self, row: int) -> list[Tried]:
+        """The trials in which a request waits less, the shortest wait first."""
+        before = self.base.queue_ns(row)
+        waits = [(each, each.queue_ns(row)) for each in self.tried]
+        shorter = [
+            (wait, each)
+            for each, wait in waits
+            if wait is not None and (before is None or wait < before)
+        ]
+        return [each for _, each in sorted(shorter, key=lambda pair: pair[0])]
+
+    def others(self, tried: Tried, row: int) -> WinnersAndLosers:
+        """What a trial does to the TTFT of everyone but one request."""
+        assert self.base.requests is not None
+        assert tried.requests is not None
+        first, other = (_without(each, row) for each in (self.base.requests, tried.requests))
+        return winners_and_losers(first, other, "ttft_ns")
+
+
+def _without(requests: pa.Table, row: int) -> pa.Table:
+    served = is_known(requests, "ttft_ns")
+    kept = served & (requests.column("row").to_numpy() != row)
+    return requests.filter(pa.array(kept))
+
+
+def as_data(what_ifs: WhatIfs, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """For JSON: every replay with its changes and some numbers of its summary."""
+    return [
+        {
+            "changes": dict(each.changes),
+            "failure": each.failure or None,
+            "summary": None if each.summary is None else {key: each.summary[key] for key in keys},
+        }
+        for each in (what_ifs.base, *what_ifs.tried)
+    ]

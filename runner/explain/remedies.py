@@ -1,0 +1,145 @@
+"""The least change of a flag that ends preemption, bisected over real replays."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from schedbench.errors import SchedbenchError
+from schedbench.results.explain.preemptions import Remedy
+from schedbench.runner.explain.times import modelled
+from schedbench.runner.run import ReplayOptions, replay
+from schedbench.runner.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from schedbench.runner.api import Runner
+    from schedbench.runner.explain.rerun import Rerun
+    from schedbench.runner.replay import Replay
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.workloads.trace import Trace
+
+MOST_BLOCKS = 64  # times those of the run: beyond, more blocks are no answer
+FINENESS = 0.01  # of a number of blocks; seats are found exactly
+HUNDREDTHS = 50  # the largest watermark tried
+
+
+Found = tuple[float | int | None, str]  # a value, or why there is none
+
+
+class _PreemptsError(Exception):
+    """The replay under way preempts, which is all there is to know of it."""
+
+
+@dataclass
+class Search:
+    """Replays with other values of one flag."""
+
+    flag: str
+    config: SchedulerConfig
+    options: ReplayOptions
+    runner: Runner
+    replays: int = 0
+    summaries: dict[float, Mapping[str, Any]] = field(default_factory=dict)
+
+    def removes(self, trace: Trace, value: float) -> bool:
+        """Whether a replay with this value goes without a preemption, and to its end."""
+        self.replays += 1
+        try:
+            changes: dict[str, Any] = {self.flag: value}
+            config = dataclasses.replace(self.config, **changes)
+            run = replay(trace, config, self.runner, options=self.options, progress=_stop_early)
+        except (SchedbenchError, _PreemptsError):
+            return False
+        if run.summary["preempted"]:
+            return False
+        self.summaries[value] = run.summary
+        return True
+
+    @property
+    def was(self) -> int | float:
+        found: int | float = getattr(self.config, self.flag)
+        return found
+
+
+def _stop_early(replay: Replay) -> None:
+    """End a replay that preempts."""
+    if replay.scheduler.blocks_freed_preempt:
+        raise _PreemptsError
+
+
+def find_remedies(
+    rerun: Rerun,
+    *,
+    workers: int | None = None,
+    told: Callable[[int, int], None] | None = None,
+) -> tuple[tuple[Remedy, ...], str]:
+    """A remedy for each of FLAGS; and what to say of the times the replays were made with."""
+    runner, about = modelled(rerun.run)
+    searches = [Search(flag, rerun.config, rerun.options, runner) for flag in FLAGS]
+    found: dict[str, Remedy] = {}
+    with Workers(rerun.trace, workers) as pool:
+        for search, remedy in pool.each(find_remedy, searches):
+            killed = Remedy(search.flag, search.was, None, 0, reason="the process was killed")
+            found[search.flag] = remedy or killed
+            if told is not None:
+                told(len(found), len(searches))
+    return tuple(found[flag] for flag in FLAGS), about
+
+
+def find_remedy(trace: Trace, search: Search) -> Remedy:
+    """Bisect one flag. What is named removes every preemption, and the next step less does not."""
+    value, reason = _BISECTIONS[search.flag](trace, search)
+    summary = None if value is None else search.summaries[value]
+    return Remedy(search.flag, search.was, value, search.replays, summary, reason)
+
+
+def _fewest_blocks(trace: Trace, search: Search) -> Found:
+    low = high = int(search.was)
+    while not search.removes(trace, high := high * 2):
+        low = high
+        if high >= MOST_BLOCKS * search.was:
+            return None, f"{high} blocks do not end it either"
+    while high - low > max(1, int(low * FINENESS)):
+        middle = (low + high) // 2
+        if search.removes(trace, middle):
+            high = middle
+        else:
+            low = middle
+    return high, ""
+
+
+def _most_seats(trace: Trace, search: Search) -> Found:
+    low, high = 1, int(search.was)  # low removes, high does not
+    if high == low or not search.removes(trace, low):
+        return None, "a single seat does not end it either"
+    while high - low > 1:
+        middle = (low + high) // 2
+        if search.removes(trace, middle):
+            low = middle
+        else:
+            high = middle
+    return low, ""
+
+
+def _least_watermark(trace: Trace, search: Search) -> Found:
+    low, high = int(search.was * 100), HUNDREDTHS
+    if low >= high or not search.removes(trace, high / 100):
+        return None, f"{HUNDREDTHS / 100:g} does not end it either"
+    while high - low > 1:
+        middle = (low + high) // 2
+        if search.removes(trace, middle / 100):
+            high = middle
+        else:
+            low = middle
+    return high / 100, ""
+
+
+_BISECTIONS: Final = {
+    "num_gpu_blocks": _fewest_blocks,
+    "max_num_seqs": _most_seats,
+    "watermark": _least_watermark,
+}
+FLAGS: Final = tuple(_BISECTIONS)

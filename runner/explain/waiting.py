@@ -1,0 +1,158 @@
+"""Watches who waits: whom a less urgent one keeps out, whose adapter is skipped, who idles."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from schedbench.results.arrays import total
+from schedbench.results.explain.waiting import (
+    Inversion,
+    Skips,
+    Waiting,
+    groups_of,
+    held_by,
+    jain_indices,
+    longest_waits,
+    total_waits,
+)
+from schedbench.runner.explain.naming import name_of
+from schedbench.runner.watch import Watcher
+from schedbench.sched.request import RequestStatus
+from schedbench.sched.verdicts import Kind, Verdict
+
+if TYPE_CHECKING:
+    from schedbench.runner.replay import Replay
+    from schedbench.runner.watch import Loop, Watched
+    from schedbench.sched.output import SchedulerOutput
+    from schedbench.sched.request import Request
+    from schedbench.sched.schedule_pass import SchedulePass
+
+TOP_INVERSIONS = 5
+
+
+class WaitingWatcher(Watcher):
+    """Collects what the tables of a run do not tell about waiting."""
+
+    def __init__(self) -> None:
+        self.inversions: dict[int, Inversion] = {}
+        self.held_seats: Counter[str] = Counter()
+        self.running_passes = 0
+        self.skips: dict[int, Skips] = defaultdict(Skips)
+        self.names: dict[int, str] = {}
+        self._passes = 0
+        self._skipped: Counter[str] = Counter()  # in this pass
+        self._priorities: set[int] = set()
+        self._urgent: Request | None = None  # the most urgent one in the queues
+        self._least: Request | None = None  # the least urgent one running
+        self._now: Inversion | None = None
+        self._since_ns = 0
+
+    def arrives(self, replay: Replay, request: Request) -> None:
+        if request.tag is not None:
+            self.names[request.tag.row] = name_of(request)
+            self._priorities.add(request.priority)
+            if self._urgent is not None and request.priority < self._urgent.priority:
+                self._urgent = request
+
+    def begins(self, replay: Replay) -> None:
+        self._skipped.clear()
+        if self._now is not None:
+            self._now.ns += replay.now_ns - self._since_ns
+
+    def decides(
+        self, replay: Replay, loop: Loop, this_pass: SchedulePass, request: Request, found: Verdict
+    ) -> None:
+        if loop == "running" and found.kind is Kind.SKIP:
+            self._skipped[found.label] += 1
+
+    def scheduled(self, replay: Replay, output: SchedulerOutput) -> None:
+        self._count_seats(replay, output)
+        for lora in {each.lora_id for each, why in output.set_aside if why is _NO_ADAPTER}:
+            self._skip(self.skips[lora])
+        self._now = None
+        if len(self._priorities) > 1:
+            self._look_for_inversion(replay, output)
+        self._since_ns = replay.now_ns
+        self._passes += 1
+
+    def _count_seats(self, replay: Replay, output: SchedulerOutput) -> None:
+        running, busy = len(replay.scheduler.running), len(output.num_scheduled_tokens)
+        self.running_passes += running
+        if busy == running:
+            return
+        self.held_seats.update(self._skipped)
+        never_reached = running - busy - self._skipped.total()
+        if never_reached > 0:
+            self.held_seats[output.running_stop.label] += never_reached
+
+    def _skip(self, skips: Skips) -> None:
+        skips.streak = skips.streak + 1 if skips.last_pass == self._passes - 1 else 1
+        skips.longest_streak = max(skips.longest_streak, skips.streak)
+        skips.passes += 1
+        skips.last_pass = self._passes
+
+    def _look_for_inversion(self, replay: Replay, output: SchedulerOutput) -> None:
+        urgent, least = self._extremes(replay, output)
+        if urgent is None or least is None or urgent.priority >= least.priority:
+            return
+        row = urgent.tag.row
+        if row not in self.inversions:
+            self.inversions[row] = Inversion(
+                row,
+                name_of(urgent),
+                urgent.priority,
+                name_of(least),
+                least.priority,
+                self._passes,
+            )
+        self._now = self.inversions[row]
+        self._now.passes += 1
+        self._now.verdicts[output.admission_stop.label] += 1
+
+    def _extremes(
+        self, replay: Replay, output: SchedulerOutput
+    ) -> tuple[Request | None, Request | None]:
+        """The most urgent one that waits its turn, and the least urgent one running.
+
+        Looked for anew only if somebody moved. A request set aside waits for something of its own.
+        """
+        scheduler = replay.scheduler
+        moved = bool(output.scheduled_new_reqs or output.scheduled_resumed_reqs or output.victims)
+        if moved or output.set_aside or self._urgent is None or not _is_queued(self._urgent):
+            aside = {request for request, _ in output.set_aside}
+            queued = (each for each in scheduler.queues if each not in aside)
+            self._urgent = min(queued, key=_urgency, default=None)
+        if moved or self._least is None or self._least.is_finished:
+            self._least = max(scheduler.running, key=_urgency, default=None)
+        return self._urgent, self._least
+
+
+_NO_ADAPTER = Verdict.LORA_SLOTS_FULL
+
+
+def _urgency(request: Request) -> tuple[int, int]:
+    return (request.priority, request.arrival_time)
+
+
+def _is_queued(request: Request) -> bool:
+    return request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+
+
+def waiting_of(watcher: WaitingWatcher, watched: Watched) -> Waiting:
+    """What was seen, and what the tables of the run say."""
+    passes, requests = watched.rows.passes.table(), watched.rows.requests.table()
+    inversions = sorted(watcher.inversions.values(), key=lambda each: (-each.passes, each.row))
+    return Waiting(
+        held=held_by(passes, requests),
+        longest=tuple(longest_waits(requests, watcher.names)),
+        groups=tuple(groups_of(requests)),
+        jain=jain_indices(requests),
+        requests=requests.num_rows,
+        waited_ns=total(total_waits(requests)),
+        policy=watched.replay.scheduler.config.policy,
+        inversions=tuple(inversions),
+        held_seats=watcher.held_seats,
+        running_passes=watcher.running_passes,
+        skips=dict(watcher.skips),
+    )

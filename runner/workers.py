@@ -1,0 +1,112 @@
+"""Processes that hold one trace and work on it, each on a core of its own.
+
+The trace is read once by every process, from one file; an item of work travels by itself. Whoever
+leaves the block in the middle, by an interrupt or an error, ends the processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from schedbench.workloads.store import read_trace, write_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from schedbench.workloads.trace import Trace
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_held: list[Trace] = []
+
+
+class Workers:
+    """`count` processes, as many as there are cores if left out; one works in this process."""
+
+    def __init__(self, trace: Trace, count: int | None = None) -> None:
+        self._trace = trace
+        self.count = count or cores()
+        self._pool: ProcessPoolExecutor | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._before = set(multiprocessing.active_children())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            if kind is not None:
+                for process in set(multiprocessing.active_children()) - self._before:
+                    process.terminate()
+            self._pool.shutdown(cancel_futures=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def each(
+        self, function: Callable[[Trace, Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | None]]:
+        """What the function makes of every item, as they end; None where the process was killed.
+
+        The function has to be one of a module's own, so that other processes find it.
+        """
+        if self.count <= 1 or (len(items) <= 1 and self._pool is None):
+            for item in items:
+                yield item, function(self._trace, item)
+            return
+        pool = self._pool = self._pool or self._started()
+        waiting = {pool.submit(_work, function, item): item for item in items}
+        for done in as_completed(waiting):
+            yield waiting[done], _result(done)
+
+    def _started(self) -> ProcessPoolExecutor:
+        self._folder = tempfile.TemporaryDirectory(prefix="schedbench-")
+        path = Path(self._folder.name) / "trace.parquet"
+        write_trace(self._trace, path)
+        return ProcessPoolExecutor(
+            self.count,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_hold,
+            initargs=(str(path), self._trace.path),
+        )
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _hold(path: str, known_path: str | None) -> None:
+    """Read the trace when the process starts; `known_path` is where the user has it.
+
+    An interrupt is the parent's to deal with: it ends this process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _held[:] = [replace(read_trace(path), path=known_path)]
+
+
+def _work(function: Callable[[Trace, Any], Any], item: object) -> object:
+    return function(_held[0], item)
+
+
+def _result(done: Future[Any]) -> Any:  # noqa: ANN401 - whatever the function returns
+    try:
+        return done.result()
+    except BrokenExecutor:
+        return None

@@ -1,0 +1,248 @@
+"""What is told of a run is true of it, and what is said to help does help."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from explain_runs import CASES, COST, MS, Case, plain
+
+from schedbench.errors import UsageError
+from schedbench.results.explain.preemptions import Preemptions
+from schedbench.results.explain.timeline import Timeline
+from schedbench.runner.clock import parse_cost
+from schedbench.runner.explain.candidates import OUTSIDE, candidates
+from schedbench.runner.explain.naming import find_row
+from schedbench.runner.explain.one_pass import PassWatcher, one_pass_of
+from schedbench.runner.explain.preemptions import PreemptionWatcher
+from schedbench.runner.explain.prefix import prefix_changes, prefix_of, prefix_watcher_of
+from schedbench.runner.explain.remedies import find_remedies
+from schedbench.runner.explain.request import RequestWatcher, timeline_of
+from schedbench.runner.explain.rerun import Rerun, look_on
+from schedbench.runner.explain.sooner import changes_for
+from schedbench.runner.explain.times import straight_line
+from schedbench.runner.explain.trials import try_changes
+from schedbench.runner.explain.waiting import WaitingWatcher, waiting_of
+from schedbench.runner.run import ReplayOptions, replay
+from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.verdicts import Kind, Verdict
+
+EVERY_CASE = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+EVERY_PASS = range(0, 120, 7)
+
+
+def timeline(rerun: Rerun, row: int) -> Timeline:
+    watcher = RequestWatcher(row)
+    return timeline_of(watcher, look_on(rerun, watcher))
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "flag"),
+    [
+        ("pressed", 30, "num_gpu_blocks"),
+        ("seats", 30, "max_num_seqs"),
+        ("budget", 20, "max_num_batched_tokens"),
+        ("watermark", 30, "watermark"),
+        ("adapters", 3, "max_loras"),
+        ("priority", 38, "max_num_seqs"),
+    ],
+)
+def test_a_change_that_is_named_is_replayed_and_does_shorten_the_wait(
+    name: str, row: int, flag: str, tmp_path: Path
+) -> None:
+    rerun = CASES[name].rerun(tmp_path)
+    changes, _ = changes_for(timeline(rerun, row), rerun)
+    found = try_changes(rerun, changes, workers=1)
+    best = found.shortening(row)
+    assert any(flag in each.changes for each in best)
+    for each in best:
+        config = dataclasses.replace(rerun.config, **each.changes)
+        again = replay(rerun.trace, config, parse_cost(COST), options=rerun.options)
+        (other,) = [r for r in again.requests.to_pylist() if r["row"] == row]
+        (before,) = [r for r in rerun.run.requests().to_pylist() if r["row"] == row]
+        assert other["first_scheduled_ns"] < before["first_scheduled_ns"]
+
+
+def test_what_a_change_does_to_the_others_leaves_the_request_itself_out(tmp_path: Path) -> None:
+    rerun = CASES["seats"].rerun(tmp_path)
+    found = try_changes(rerun, [{"max_num_seqs": 8}], workers=1)
+    others = found.others(found.tried[0], 30)
+    assert others.faster + others.slower + others.same == 39
+
+
+def test_only_waits_for_something_outside_have_no_candidates() -> None:
+    config = SchedulerConfig(max_loras=1)
+    for verdict in Verdict:
+        waits = verdict.kind in (Kind.STOP, Kind.ASIDE)
+        no_wait = ("list_done", "queues_empty", "preempted", "preempted_self", "prefills_held")
+        if not waits or verdict.label in no_wait or verdict.label == "blocks_short_stopped":
+            continue
+        has_some = bool(candidates(verdict.label, config))
+        assert has_some == (verdict.label not in OUTSIDE), verdict.label
+
+
+@EVERY_CASE
+def test_a_pass_is_told_decision_by_decision(case: Case, tmp_path: Path) -> None:
+    rerun = case.rerun(tmp_path)
+    rows = rerun.run.passes().to_pylist()
+    for index in [each for each in EVERY_PASS if each < len(rows)]:
+        watcher = PassWatcher(index)
+        found = one_pass_of(watcher, look_on(rerun, watcher))
+        row = rows[index]
+        assert found.row == row
+        granted = [each for each in found.decisions if each.kind == "GRANT"]
+        evicted = {each.name for each in found.decisions if each.verdict == "preempted"}
+        kept = [each for each in granted if each.name not in evicted]
+        assert sum(each.tokens for each in kept) == row["tokens_scheduled"]
+        verdicts = [each.verdict for each in found.decisions]
+        assert verdicts.count("admitted") == row["admitted"]
+        assert verdicts.count("resumed") == row["resumed"]
+        assert verdicts.count("preempted") == row["preempted"]
+        assert found.after.counts == {
+            name: row[name] for name in ("running", "waiting", "skipped_waiting")
+        }
+
+
+def test_a_request_that_is_stepped_over_stands_in_the_pass_with_its_verdict(tmp_path: Path) -> None:
+    rerun = CASES["pressed"].rerun(tmp_path)
+    skips = set()
+    for index in range(40, rerun.run.passes(["pass"]).num_rows):
+        watcher = PassWatcher(index)
+        look_on(rerun, watcher)
+        skips |= {each.verdict for each in watcher.decisions if each.kind == "SKIP"}
+    assert "output_cap_in_flight" in skips
+
+
+def test_a_pass_beyond_the_last_is_an_error_that_says_how_many_there_are(tmp_path: Path) -> None:
+    rerun = CASES["seats"].rerun(tmp_path)
+    watcher = PassWatcher(100_000)
+    with pytest.raises(UsageError, match=r"--pass 100000: the run has \d+ passes, from 0 to \d+"):
+        one_pass_of(watcher, look_on(rerun, watcher))
+
+
+@EVERY_CASE
+def test_every_eviction_of_the_pass_log_is_told_with_who_got_the_blocks(
+    case: Case, tmp_path: Path
+) -> None:
+    rerun = case.rerun(tmp_path)
+    watcher = PreemptionWatcher()
+    look_on(rerun, watcher)
+    told: dict[int, list[int]] = {}
+    for each in watcher.evictions:
+        assert each.index is not None
+        assert each.by is not None
+        told.setdefault(each.index, []).append(each.row)
+    logged = {row["pass"]: row["victims"] for row in rerun.run.passes().to_pylist()}
+    assert told == {index: victims for index, victims in logged.items() if victims}
+    found = Preemptions(tuple(watcher.evictions), rerun.run.summary)
+    assert sum(times * n for times, n in found.histogram.items()) == len(watcher.evictions)
+    assert sum(each.tokens for each in watcher.evictions) == rerun.run.summary["preempted_tokens"]
+
+
+def test_the_least_change_ends_preemption_and_one_step_less_does_not(tmp_path: Path) -> None:
+    rerun = CASES["pressed"].rerun(tmp_path)
+    steps = {"num_gpu_blocks": -1, "max_num_seqs": 1, "watermark": -0.01}
+    remedies, _ = find_remedies(rerun, workers=1)
+    assert [each.flag for each in remedies] == list(steps)
+    for each in remedies:
+        assert each.value is not None
+        for value, preempts in ((each.value, False), (each.value + steps[each.flag], True)):
+            config = dataclasses.replace(rerun.config, **{each.flag: value})
+            run = replay(rerun.trace, config, parse_cost(COST), options=rerun.options)
+            assert (run.summary["preempted"] > 0) == preempts
+
+
+@EVERY_CASE
+def test_waiting_adds_up_to_the_waits_of_the_requests_table(case: Case, tmp_path: Path) -> None:
+    rerun = case.rerun(tmp_path)
+    watcher = WaitingWatcher()
+    found = waiting_of(watcher, look_on(rerun, watcher))
+    summed = {f"{each.verdict}_ns": each.waited_ns for each in found.held}
+    assert summed == rerun.run.summary["waits"]
+    assert sum(summed.values()) == found.waited_ns
+    rows = rerun.run.passes().to_pylist()
+    idle = sum(row["running"] - row["requests_scheduled"] for row in rows)
+    assert found.held_seats.total() == idle
+
+
+def test_an_urgent_request_behind_a_full_house_is_an_inversion(tmp_path: Path) -> None:
+    case = Case(
+        {
+            "arrival_ns": [0, 5 * MS],
+            "prompt_tokens": [16, 16],
+            "output_tokens": [12, 4],
+            "priority": [9, 0],
+        },
+        {"max_num_seqs": 1, "policy": "priority", "async_scheduling": False},
+    )
+    watcher = WaitingWatcher()
+    inversions = waiting_of(watcher, look_on(case.rerun(tmp_path), watcher)).inversions
+    assert [(each.row, each.priority, each.holder_priority) for each in inversions] == [(1, 0, 9)]
+    assert inversions[0].verdicts == {"seats_full": inversions[0].passes}
+    assert inversions[0].passes > 0
+
+
+def test_equal_priorities_are_no_inversion(tmp_path: Path) -> None:
+    rerun = CASES["seats"].rerun(tmp_path)
+    watcher = WaitingWatcher()
+    assert waiting_of(watcher, look_on(rerun, watcher)).inversions == ()
+
+
+def test_an_adapter_that_is_kept_out_is_counted_pass_by_pass(tmp_path: Path) -> None:
+    rerun = CASES["adapters"].rerun(tmp_path)
+    watcher = WaitingWatcher()
+    found = waiting_of(watcher, look_on(rerun, watcher))
+    assert found.skips
+    assert all(0 < each.longest_streak <= each.passes for each in found.skips.values())
+
+
+@pytest.mark.parametrize("name", ["shared", "pressed", "remote KV"])
+def test_every_token_looked_up_is_hit_or_lost_for_a_reason(name: str, tmp_path: Path) -> None:
+    rerun = CASES[name].rerun(tmp_path)
+    watcher = prefix_watcher_of(rerun)
+    look_on(rerun, watcher)
+    found = prefix_of(watcher, rerun)
+    summary = rerun.run.summary
+    assert found.first.queried == summary["prefix_query_tokens"]
+    assert found.first.hit == summary["prefix_hit_tokens"]
+    assert found.resumed.hit == summary["resumed_cached_tokens"]
+    if found.shared is not None:
+        assert found.first.hit + found.evicted + found.not_yet + found.floor == found.shared
+
+
+def test_a_block_larger_than_what_is_shared_is_tried_smaller(tmp_path: Path) -> None:
+    case = dataclasses.replace(CASES["shared"], flags={"block_size": 64, "num_gpu_blocks": 200})
+    rerun = case.rerun(tmp_path)
+    watcher = prefix_watcher_of(rerun)
+    look_on(rerun, watcher)
+    found = prefix_of(watcher, rerun)
+    assert found.first.hit == 0
+    assert found.floor == found.shared
+    (smaller,) = prefix_changes(found, rerun)
+    tried = try_changes(rerun, [smaller], workers=1).tried[0]
+    assert tried.summary is not None
+    assert tried.summary["prefix_hit_tokens"] > 0
+
+
+def test_a_request_is_found_by_its_label_before_its_row() -> None:
+    trace = Case(plain(4, request_id=["a", "b", "c", "1"])).trace()
+    assert [find_row(trace, text) for text in ("b", "1", "2")] == [1, 3, 2]
+    with pytest.raises(UsageError, match=r"the run has no such request.* from 0 to 3"):
+        find_row(trace, "x")
+
+
+def test_a_straight_line_through_linear_times_is_that_line(tmp_path: Path) -> None:
+    run = CASES["pressed"].stored(tmp_path)
+    assert straight_line(run) == parse_cost(COST)
+
+
+def test_changed_flags_that_vllm_refuses_are_left_out(tmp_path: Path) -> None:
+    rerun = CASES["seats"].rerun(tmp_path)
+    impossible = {"max_num_batched_tokens": 2}
+    found = try_changes(rerun, [impossible, {"max_num_seqs": 5}, {"max_num_seqs": 5}], workers=1)
+    assert [each.changes for each in found.tried] == [{"max_num_seqs": 5}]
+
+
+def test_the_options_of_a_run_come_back_from_its_manifest(tmp_path: Path) -> None:
+    rerun = CASES["sped up"].rerun(tmp_path)
+    expected = ReplayOptions(speedup="2", warmup_ns=20 * MS, events=[])
+    assert rerun.options == expected
