@@ -39,6 +39,8 @@ class Growth:
     caches: bool
     finished: int
     freed_finish: int
+    full_after: int = 1  # passes from a block's becoming full to the next one's opening
+    gaps_ns: int | Integers | None = None  # from start to start; None: as long as the passes
 
 
 class RunRows:
@@ -111,7 +113,9 @@ class RunRows:
         columns[places["context_tokens"]] += grown.per_run("num_decodes")[run] * step
         durations = columns[places["duration_ns"]]
         grown.fill_durations(durations)
-        columns[places["start_ns"]] += expansion.sum_before(durations)
+        gaps = durations.copy()
+        grown.fill_gaps(gaps)
+        columns[places["start_ns"]] += expansion.sum_before(gaps)
         for name in ("aborted", "kv_blocks_freed_preempt", "kv_blocks_freed_finish"):
             columns[places[name]] *= step == 0
         for name, field in (("finished", "finished"), ("kv_blocks_freed_finish", "freed_finish")):
@@ -188,6 +192,12 @@ class _Grown:
             if not isinstance(growth.durations_ns, int):
                 durations[first[place] : first[place] + sizes[place]] = growth.durations_ns
 
+    def fill_gaps(self, gaps: Integers) -> None:
+        first, sizes = self._expansion.first, self._expansion.sizes
+        for place, growth in self._growths:
+            if growth.gaps_ns is not None:
+                gaps[first[place] : first[place] + sizes[place]] = growth.gaps_ns
+
     def fill_blocks(self, used: Integers, free: Integers, cached: Integers) -> None:
         """Blocks after each pass, from what was opened and became full up to it."""
         expansion, rows = self._expansion, self._rows
@@ -199,7 +209,8 @@ class _Grown:
         opened = np.zeros(len(expansion.run), np.int64)
         opened[rows] = opens[number, at % size]
         full = np.zeros(len(expansion.run), np.int64)
-        full[rows] = opens[number, (at + 1) % size] * self.per_run("caches")[run]
+        full_at = (at + self.per_run("full_after")[run]) % size
+        full[rows] = opens[number, full_at] * self.per_run("caches")[run]
         opened = expansion.sum_through(opened)[rows]
         full = expansion.sum_through(full)[rows]
         free_now = self.per_run("num_free")[run] - opened + self.at_last("freed_finish")[rows]

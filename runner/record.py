@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -252,6 +252,80 @@ class Recorder:
         for request, _ in run.ended:
             self._end(request, end_ns, FINISH_REASON[request.status])
         return end_ns
+
+    def ran_ahead(
+        self,
+        run: DecodeRun,
+        first_half: FirstHalf,
+        durations_ns: tuple[int, int | Integers],
+        now_ns: int,
+    ) -> tuple[int, FirstHalf]:
+        """Write the rows of a run scheduled one pass ahead, from the pass in flight on.
+
+        `first_half` and the first duration are that pass's, the other durations those of the passes
+        scheduled; the last of them stays in flight. Returns the clock, and its first half.
+        """
+        first_ns, others_ns = durations_ns
+        self._waits.advance(now_ns)
+        self._waits.schedule_ended(run.stop, [])
+        count = run.num_passes
+        durations: int | Integers = first_ns
+        gaps: int | Integers = first_ns
+        if others_ns is not first_ns and (not isinstance(others_ns, int) or others_ns != first_ns):
+            scheduled = np.broadcast_to(np.asarray(others_ns, np.int64), count)
+            durations = np.concatenate(([first_ns], scheduled[: count - 1]))
+        if not isinstance(durations, int) or now_ns - first_half.start_ns != first_ns:
+            behind = np.broadcast_to(np.asarray(durations, np.int64), count)
+            gaps = np.concatenate(([now_ns - first_half.start_ns], behind[: count - 1]))
+        end_ns = self._intervals(run, now_ns, durations)
+        freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
+        usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
+        row = (
+            self.num_passes,
+            first_half.start_ns,
+            first_ns,
+            *first_half.decided,
+            run.num_decodes,
+            *first_half.queues,
+            0,
+            0,
+            self._aborted,
+            *first_half.evictions,
+            usable - run.num_free,
+            run.num_free,
+            run.num_cached,
+            first_half.freed_preempt,
+            self._freed_finish - freed,
+            *first_half.prefix,
+            first_half.decisions,
+        )
+        growth = Growth(
+            run.num_decodes,
+            durations,
+            run.opens,
+            run.phase,
+            run.num_free,
+            run.num_bare,
+            run.num_cached,
+            self._scheduler.config.enable_prefix_caching,
+            0,
+            0,
+            full_after=0,
+            gaps_ns=gaps,
+        )
+        self._passes.append_run(row, count, growth)
+        self.num_passes += count
+        self._aborted = 0
+        self._last_end_ns = end_ns
+        start_ns = first_half.start_ns + int(gaps * count if isinstance(gaps, int) else gaps.sum())
+        *decided, context, num_seqs = first_half.decided
+        half = replace(
+            first_half,
+            start_ns=start_ns,
+            decided=(*decided, context + run.num_decodes * count, num_seqs),
+            freed_preempt=0,
+        )
+        return end_ns, half
 
     def caught_up(
         self,

@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from schedbench.errors import StallError, TraceError
+from schedbench.runner.api import PassResult
 from schedbench.runner.stall import ProgressWatch, stall_message
 from schedbench.sched import spec_decode
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.steady import SteadyDecodes
+from schedbench.sched.steady_ahead import SteadyAhead
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schedbench.results.run_rows import Integers
-    from schedbench.runner.api import PassResult, Runner
+    from schedbench.runner.api import Runner
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.events import Event
     from schedbench.runner.outputs_file import OutputsFile
@@ -55,6 +57,29 @@ def cut_run(
     return num_passes, durations_ns[:num_passes]
 
 
+def cut_run_ahead(
+    first_ns: int,
+    durations_ns: int | Integers,
+    num_passes: int,
+    now_ns: int,
+    until_ns: int | None,
+) -> tuple[int, int | Integers]:
+    """As `cut_run`, one pass ahead: the first is scheduled at once, the second after `first_ns`.
+
+    Durations are those of the passes scheduled, the last of which stays in flight.
+    """
+    if until_ns is None:
+        return num_passes, durations_ns
+    if isinstance(durations_ns, int):
+        if until_ns <= now_ns + first_ns:
+            return 1, durations_ns
+        rest = -(-(until_ns - now_ns - first_ns) // durations_ns)
+        return min(num_passes, 1 + rest), durations_ns
+    starts = now_ns + first_ns + np.cumsum(durations_ns) - durations_ns
+    num_passes = 1 + int(np.searchsorted(starts[: num_passes - 1], until_ns))
+    return num_passes, durations_ns[:num_passes]
+
+
 class Progress(Protocol):
     """Told now and then how far the replay is."""
 
@@ -70,6 +95,14 @@ class InFlight:
     result: PassResult
     sampled: dict[str, int]
     scheduler_ns: int
+    num_put_aside: int = 0  # decodes in it that emit without being listed
+
+    def list_decodes(self, request_ids: list[str]) -> None:
+        """List decodes that were put aside, as the plain way has them: before the admissions."""
+        output = self.output
+        output.num_scheduled_tokens = dict.fromkeys(request_ids, 1) | output.num_scheduled_tokens
+        output.num_put_aside = self.num_put_aside = 0
+        self.sampled = dict.fromkeys(request_ids, 1) | self.sampled
 
 
 @dataclass
@@ -102,9 +135,13 @@ class Replay:
         self._events = deque(self.events)
         self._watch = ProgressWatch()
         self._depth = config.passes_in_flight
-        self._steady = None
+        self._steady: SteadyDecodes | None = None
+        self._ahead: SteadyAhead | None = None
         if self.short_way and hasattr(self.runner, "decode_durations"):
-            self._steady = SteadyDecodes(self.scheduler)
+            if config.runs_ahead:
+                self._ahead = SteadyAhead(self.scheduler)
+            else:
+                self._steady = SteadyDecodes(self.scheduler)
         self._untold = 0  # passes since the last word about progress
         self._takes_drafts = config.num_speculative_tokens > 0 and not config.runs_ahead
 
@@ -119,6 +156,7 @@ class Replay:
                 if self._short_step(upcoming) or self._one_pass():
                     continue
             elif self._in_flight:
+                self._leave()
                 self._fold()
                 continue
             upcoming = self._next_ns()
@@ -191,6 +229,8 @@ class Replay:
 
         A run ends before the first pass that starts at `until_ns` or later.
         """
+        if self._ahead is not None:
+            return self._step_ahead(self._ahead, until_ns)
         steady = self._steady
         if steady is None or not steady.enter():
             self._leave()
@@ -240,10 +280,75 @@ class Replay:
         self._account([request for request, _ in outputs.finished], 1)
         return True
 
+    def _step_ahead(self, ahead: SteadyAhead, until_ns: int | None) -> bool:
+        """The short way with a pass in flight: a run of decodes, or one pass with admissions."""
+        if not ahead.enter(one_in_flight=len(self._in_flight) == 1):
+            self._leave()
+            return False
+        num_passes = min(ahead.longest_run(), LONGEST_RUN)
+        if num_passes > 1:
+            self._run_ahead(ahead, num_passes, until_ns)
+            return True
+        began = time.perf_counter_ns()
+        output = ahead.schedule()
+        if output is None:
+            self._leave()
+            ahead.wait_a_little()
+            return False
+        spent = time.perf_counter_ns() - began
+        first_half = self.recorder.scheduled(output, self.now_ns)
+        result = self.runner.execute(output)
+        sampled = {r.request_id: 1 for r, _, _ in output.prefills if not r.is_prefill_chunk}
+        self._in_flight.append(
+            InFlight(output, first_half, result, sampled, spent, ahead.num_emitting)
+        )
+        self._fold_ahead(ahead)
+        return True
+
+    def _fold_ahead(self, ahead: SteadyAhead) -> None:
+        old = self._in_flight.popleft()
+        self.now_ns += old.result.duration_ns
+        began = time.perf_counter_ns()
+        outputs, ended = ahead.fold(old.output, old.sampled)
+        spent = old.scheduler_ns + time.perf_counter_ns() - began
+        put_aside = (old.num_put_aside, ended)
+        self.recorder.folded(old.first_half, old.result, outputs, self.now_ns, put_aside)
+        self.timings.add(self.recorder.num_passes - 1, 1, spent, old.result)
+        self._watch.emitted()
+        self._account([request for request, _ in outputs.finished], 1)
+
+    def _run_ahead(self, ahead: SteadyAhead, num_passes: int, until_ns: int | None) -> None:
+        """Fold in the pass in flight and those like it that follow, but for the last of them."""
+        began = time.perf_counter_ns()
+        pending = self._in_flight[0]
+        first_ns = pending.result.duration_ns
+        durations = self.runner.decode_durations(  # type: ignore[attr-defined]
+            ahead.num_decodes, ahead.context_tokens, num_passes
+        )
+        num_passes, durations = cut_run_ahead(
+            first_ns, durations, num_passes, self.now_ns, until_ns
+        )
+        run = ahead.run(num_passes)
+        spent = (time.perf_counter_ns() - began) // num_passes
+        first = self.recorder.num_passes
+        self.now_ns, half = self.recorder.ran_ahead(
+            run, pending.first_half, (first_ns, durations), self.now_ns
+        )
+        self.timings.add(first, num_passes, spent)
+        last_ns = durations if isinstance(durations, int) else int(durations[-1])
+        pending.first_half, pending.result = half, PassResult(last_ns, pending.result.source)
+        self._watch.emitted()
+        self._account([], num_passes)
+
     def _leave(self) -> None:
         """Catch up with the requests that were put aside, so that anybody may look at them."""
         if self._steady is not None:
             self.recorder.caught_up(self._steady.leave())
+        if self._ahead is not None:
+            ended, in_flight = self._ahead.leave()
+            self.recorder.caught_up(ended)
+            if in_flight:
+                self._in_flight[0].list_decodes([request.request_id for request in in_flight])
 
     def _account(self, finished: list[Request], num_passes: int) -> None:
         """Tell whoever waits for these requests to end, and whoever watches."""
@@ -295,6 +400,8 @@ class Replay:
             self.world.added(row, request, self._add_input, self._abort)
             if self._steady is not None:
                 self._steady.somebody_came()
+            if self._ahead is not None:
+                self._ahead.somebody_came()
 
     def _add_input(self, request: Request) -> None:
         """Add a session's next input."""

@@ -14,21 +14,23 @@ still meanwhile and are caught up with when one of them ends or when anything el
 taken off its budget beforehand.
 
 Whatever this room does not cover - a request in the middle of its prefill, a pool too short,
-drafts, passes in flight, a policy of one's own - takes the plain way, and both give equal passes.
+drafts, a policy of one's own - takes the plain way, and both give equal passes. With a pass in
+flight, see steady_ahead.py.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedbench.sched.blocked_head import BlockedHead
+from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold, stop_status
 from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput
 from schedbench.sched.request import FINISH_REASON
 from schedbench.sched.schedule_pass import SchedulePass
-from schedbench.sched.verdicts import Kind, Verdict
+from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.output import SchedulerOutput
@@ -65,37 +67,31 @@ class DecodeRun:
 
 
 class SteadyDecodes:
-    """A scheduler's decoding requests, put aside while nothing happens to them."""
+    """Decoding requests put aside, one pass at a time in flight."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._possible = is_possible(scheduler)
-        self._block_size = scheduler.config.block_size
         self._caches = scheduler.config.enable_prefix_caching
-        self._joined: dict[Request, int] = {}
+        self._ledger = DecodeLedger(scheduler.config.block_size)
+        self._head = BlockedHead()
         self._is_in = False
-        self._wait = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        self.index = 0  # passes since everyone was put aside
-        self.context_tokens = 0  # read by the decodes of the next pass
-        self._joined = {}
-        self._opens = [0] * self._block_size
-        self._ends: dict[int, list[Request]] = {}
-        self._end_order: list[int] = []  # a heap of the calendar's passes
-        self._blocked: Verdict | None = None  # what keeps the head of the queue out
-        self._floor = 0  # free blocks below which that verdict would have another name
         self._has_chunk = False
+        self._wait = 0
 
     @property
     def num_decodes(self) -> int:
-        return len(self._joined)
+        return len(self._ledger)
+
+    @property
+    def context_tokens(self) -> int:
+        """Computed before the next pass, summed over the decodes."""
+        return self._ledger.context_tokens
 
     def enter(self) -> bool:
         """Put the decodes aside, if the next pass can go the short way."""
         if self._is_in:
-            return not self._has_chunk and len(self._joined) <= self._scheduler.config.token_budget
+            return not self._has_chunk and len(self._ledger) <= self._scheduler.config.token_budget
         if not self._possible:
             return False
         if self._wait:
@@ -104,14 +100,13 @@ class SteadyDecodes:
         running = self._scheduler.running
         if not 0 < len(running) <= self._scheduler.config.token_budget:
             return False
-        if any(r.num_tokens - r.num_computed_tokens != 1 for r in running):
+        if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
             return False
-        if any(request.is_prefill_chunk for request in running):
-            return False
-        self._reset()
-        self._is_in = True
+        self._ledger = DecodeLedger(self._scheduler.config.block_size)
+        self._head.clear()
+        self._is_in, self._has_chunk = True, False
         for request in running:
-            self._join(request)
+            self._ledger.join(request, tokens_left(self._scheduler, request))
         return True
 
     def leave(self) -> Ended:
@@ -119,7 +114,7 @@ class SteadyDecodes:
         if not self._is_in:
             return []
         self._is_in = False
-        return [(request, self._catch_up(request)) for request in list(self._joined)]
+        return [(request, self._catch_up(request)) for request in list(self._ledger.joined)]
 
     def wait_a_little(self) -> None:
         """Take the plain way for some passes."""
@@ -128,47 +123,29 @@ class SteadyDecodes:
     def somebody_came(self) -> None:
         """Look at the queue again: under priority the newcomer may stand at its head."""
         if self._scheduler.config.policy == "priority":
-            self._blocked = None
+            self._head.clear()
 
     def wants_admission(self) -> bool:
         """Whether somebody waits who may be let in, as far as is known."""
-        return self._blocked is None and len(self._scheduler.queues) > 0
+        return self._head.verdict is None and len(self._scheduler.queues) > 0
 
     def longest_run(self) -> int:
         """Passes until a request ends or blocks run short; 0 if they are short already."""
-        limit = self._end_order[0] - self.index + 1 if self._end_order else 1
-        room = self._scheduler.kv_cache.pool.num_free - self._floor
-        if len(self._joined) * (limit // self._block_size + 1) <= room:
-            return limit
-        for num_passes in range(limit):
-            room -= self._opens[(self.index + num_passes) % self._block_size]
-            if room < 0:
-                return num_passes
-        return limit
+        end = self._ledger.next_end
+        limit = 1 if end is None else end - self._ledger.index + 1
+        room = self._scheduler.kv_cache.pool.num_free - self._head.floor
+        return self._ledger.passes_with_room(limit, room)
 
     def run(self, num_passes: int) -> DecodeRun:
         """Advance by passes in which nobody is admitted; whoever ends, ends in the last."""
-        scheduler, pool = self._scheduler, self._scheduler.kv_cache.pool
-        run = DecodeRun(
-            num_passes,
-            len(self._joined),
-            self.context_tokens,
-            self._opens.copy(),
-            self.index % self._block_size,
-            pool.num_free,
-            pool.num_bare,  # type: ignore[attr-defined]
-            pool.num_cached,
-            self._blocked or Verdict.QUEUES_EMPTY,
-            len(scheduler.running),
-            len(scheduler.queues.waiting),
-            len(scheduler.queues.skipped_waiting),
-            [],
-            -scheduler.blocks_freed_finish,
-        )
+        scheduler, ledger = self._scheduler, self._ledger
+        run = state_before(scheduler, ledger, self._head.verdict or Verdict.QUEUES_EMPTY)
+        run.num_passes = num_passes
         self._take_blocks(num_passes)
-        self._advance(num_passes)
+        ledger.advance(num_passes)
+        freed = scheduler.blocks_freed_finish
         run.ended = self._end([])
-        run.num_freed += scheduler.blocks_freed_finish
+        run.num_freed = scheduler.blocks_freed_finish - freed
         return run
 
     def schedule_admissions(self) -> SchedulerOutput | None:
@@ -176,129 +153,128 @@ class SteadyDecodes:
 
         None if blocks are too short for the decodes themselves.
         """
-        scheduler, pool = self._scheduler, self._scheduler.kv_cache.pool
-        if self._opens[self.index % self._block_size] > pool.num_free:
+        scheduler, ledger = self._scheduler, self._ledger
+        if ledger.opened(1) > scheduler.kv_cache.pool.num_free:
             return None
         self._take_blocks(1)
-        num_decodes = len(self._joined)
-        budget = scheduler.config.token_budget
-        this_pass = SchedulePass(budget, scheduler.config.encoder_budget, defer_prefills=False)
-        this_pass.put_aside(num_decodes, self.context_tokens)
+        this_pass = SchedulePass(
+            scheduler.config.token_budget, scheduler.config.encoder_budget, defer_prefills=False
+        )
+        this_pass.put_aside(len(ledger), ledger.context_tokens)
         this_pass.admission_stop = scheduler.admit(this_pass)
-        self._note_stop(this_pass)
+        self._head.note(scheduler, this_pass)
         return scheduler.close_pass(this_pass)
 
     def fold_admissions(self, output: SchedulerOutput) -> tuple[EngineCoreOutputs, Ended]:
         """Fold a pass in that `schedule_admissions` made; outputs, and who ended of the decodes."""
         scheduler = self._scheduler
-        self._advance(1)
+        self._ledger.advance(1)
         finished: list[tuple[Request, str]] = []
         gone = self._end(finished)
         admitted = [grant.request for grant in output.prefills]
         sampled = {r.request_id: 1 for r in admitted if not r.is_prefill_chunk}
         outputs = fold(scheduler, output, ModelRunnerOutput(sampled))
         if outputs.finished:  # of those just admitted
-            self._blocked = None
+            self._head.clear()
         outputs.finished[:0] = finished
         for request in admitted:
             if request.is_prefill_chunk:
                 self._has_chunk = True
             elif not request.is_finished:
-                self._join(request)
+                self._ledger.join(request, tokens_left(scheduler, request))
         return outputs, gone
-
-    def _join(self, request: Request) -> None:
-        """Put a request aside that decodes from the next pass on."""
-        computed = request.num_computed_tokens
-        self._joined[request] = self.index
-        self.context_tokens += computed
-        self._opens[(self.index - computed) % self._block_size] += 1
-        cap = request.max_tokens if request.eos_after is None else request.eos_after
-        left = min(
-            min(cap, request.max_tokens) - request.num_output_tokens,
-            self._scheduler.config.max_model_len - request.num_tokens,
-        )
-        end = self.index + left - 1
-        if end not in self._ends:
-            self._ends[end] = []
-            heapq.heappush(self._end_order, end)
-        self._ends[end].append(request)
 
     def _take_blocks(self, num_passes: int) -> None:
         """Open the blocks of the next passes, and hash those that become full in them."""
-        size = self._block_size
-        cycles, rest = divmod(num_passes, size)
-        opened = full = cycles * len(self._joined)
-        for offset in range(rest):
-            opened += self._opens[(self.index + offset) % size]
-            full += self._opens[(self.index + offset + 1) % size]
         pool = self._scheduler.kv_cache.pool
-        pool.take(opened)  # type: ignore[attr-defined]
+        pool.take(self._ledger.opened(num_passes))  # type: ignore[attr-defined]
         if self._caches:
-            pool.num_cached += full
-
-    def _advance(self, num_passes: int) -> None:
-        self.index += num_passes
-        self.context_tokens += num_passes * len(self._joined)
+            pool.num_cached += self._ledger.opened(num_passes, shift=1)
 
     def _end(self, finished: list[tuple[Request, str]]) -> Ended:
         """End the requests whose last token came in the pass just done, adding to `finished`."""
-        if not self._end_order or self._end_order[0] >= self.index:
+        end = self._ledger.next_end
+        if end is None or end >= self._ledger.index:
             return []
         scheduler = self._scheduler
-        ending = self._ends.pop(heapq.heappop(self._end_order))
-        running = scheduler.running
-        if len(ending) == 1:
-            running.remove(ending[0])
-        else:
-            gone = set(ending)
-            ending = [request for request in running if request in gone]
-            scheduler.running = [request for request in running if request not in gone]
+        ending = in_running_order(self._ledger.take_ending(), scheduler.running)
+        drop(scheduler, ending)
         ended = []
         for request in ending:
-            computed_at_join = request.num_computed_tokens
-            bucket = (self._joined[request] - computed_at_join) % self._block_size
-            self._opens[bucket] -= 1
             ended.append((request, self._catch_up(request)))
-            self.context_tokens -= request.num_computed_tokens
-            del self._joined[request]
-            status = stop_status(request, scheduler.config.max_model_len)
-            assert status is not None
-            request.status = status
-            finished.append((request, FINISH_REASON[status]))
-            scheduler.free_request(request)
-        self._blocked = None
+            finish(scheduler, request, finished)
+        self._head.clear()
         return ended
 
     def _catch_up(self, request: Request) -> int:
         """Give a request the counters that the plain way would have given it."""
-        num_passes = self.index - self._joined[request]
+        computed, began = self._ledger.part(request)
+        num_passes = self._ledger.index - began
         request.num_tokens += num_passes
-        request.num_computed_tokens += num_passes
-        request.num_blocks = -(-request.num_computed_tokens // self._block_size)
-        if self._caches:
-            request.num_cached_blocks = request.num_computed_tokens // self._block_size
+        request.num_computed_tokens = computed + num_passes
+        computed = request.num_computed_tokens
+        hold_blocks(self._scheduler, request, computed, computed)
         return num_passes
 
-    def _note_stop(self, this_pass: SchedulePass) -> None:
-        """Remember what ended admission, if it will end it again until a request ends."""
-        scheduler, stop = self._scheduler, this_pass.admission_stop
-        self._blocked, self._floor = None, 0
-        if this_pass.set_aside or stop.kind is not Kind.STOP:
-            return
-        if stop is Verdict.SEATS_FULL or (stop is Verdict.BUDGET_SPENT and not this_pass.prefills):
-            self._blocked = stop
-        elif stop in (Verdict.KV_BLOCKS_SHORT, Verdict.KV_BLOCKS_SHORT_WATERMARK):
-            head = scheduler.queues.head()
-            if head.encoder_inputs:
-                return
-            budget = scheduler.config.token_budget - len(self._joined) - len(this_pass.new)
-            cap = scheduler.config.threshold or head.num_tokens
-            if head.num_tokens > min(budget - len(this_pass.resumed), cap):
-                return  # what it asks for depends on what it hits
-            self._blocked = stop
-            if stop is Verdict.KV_BLOCKS_SHORT_WATERMARK:
-                self._floor = scheduler.kv_cache.blocks_for(head.num_tokens)
+
+def tokens_left(scheduler: Scheduler, request: Request, num_coming: int = 0) -> int:
+    """Tokens until the request ends, when `num_coming` more than those known have come."""
+    cap = request.max_tokens
+    if request.eos_after is not None:
+        cap = min(cap, request.eos_after)
+    return (
+        min(
+            cap - request.num_output_tokens,
+            scheduler.config.max_model_len - request.num_tokens,
+        )
+        - num_coming
+    )
+
+
+def state_before(scheduler: Scheduler, ledger: DecodeLedger, stop: Verdict) -> DecodeRun:
+    """A run of no passes yet, from the state as it is."""
+    pool, queues = scheduler.kv_cache.pool, scheduler.queues
+    return DecodeRun(
+        num_passes=0,
+        num_decodes=len(ledger),
+        context_tokens=ledger.context_tokens,
+        opens=ledger.opens.copy(),
+        phase=ledger.index % ledger.block_size,
+        num_free=pool.num_free,
+        num_bare=pool.num_bare,  # type: ignore[attr-defined]
+        num_cached=pool.num_cached,
+        stop=stop,
+        num_running=len(scheduler.running),
+        num_waiting=len(queues.waiting),
+        num_skipped=len(queues.skipped_waiting),
+        ended=[],
+        num_freed=0,
+    )
+
+
+def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:
+    """Note the blocks that hold a request's tokens, and those that so many of them make hashed."""
+    size = scheduler.config.block_size
+    request.num_blocks = -(-num_tokens // size)
+    if scheduler.config.enable_prefix_caching:
+        request.num_cached_blocks = num_hashed // size
+
+
+def drop(scheduler: Scheduler, requests: list[Request]) -> None:
+    """Take requests off the running list."""
+    if len(requests) == 1:
+        scheduler.running.remove(requests[0])
+    else:
+        scheduler.remove_running(set(requests))
+
+
+def finish(scheduler: Scheduler, request: Request, finished: list[tuple[Request, str]]) -> None:
+    """End a request that has got its last token; it is off the running list."""
+    status = stop_status(request, scheduler.config.max_model_len)
+    assert status is not None
+    request.status = status
+    finished.append((request, FINISH_REASON[status]))
+    scheduler.free_request(request)
 
 
 def is_possible(scheduler: Scheduler) -> bool:
@@ -309,8 +285,7 @@ def is_possible(scheduler: Scheduler) -> bool:
         and not scheduler.hooks
         and scheduler.return_path is None
         and scheduler.transfers is None
-        and not config.runs_ahead
-        and config.passes_in_flight == 1
+        and config.passes_in_flight == 1 + config.runs_ahead
         and not config.num_speculative_tokens
         and config.max_loras is None
     )
