@@ -14,8 +14,8 @@ still meanwhile and are caught up with when one of them ends or when anything el
 taken off its budget beforehand.
 
 Whatever this room does not cover - a request in the middle of its prefill, a pool too short,
-drafts, a policy of one's own - takes the plain way, and both give equal passes. With a pass in
-flight, see steady_ahead.py.
+drafts, a grammar that may reject a token, a policy of one's own - takes the plain way, and both
+give equal passes. With a pass in flight, see steady_ahead.py.
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ class SteadyDecodes:
             return False
         if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
             return False
+        if any(is_counted_by_grammar(request) for request in running):
+            return False
         self._ledger = DecodeLedger(self._scheduler.config.block_size)
         self._head.clear()
         self._is_in, self._has_chunk = True, False
@@ -178,7 +180,7 @@ class SteadyDecodes:
             self._head.clear()
         outputs.finished[:0] = finished
         for request in admitted:
-            if request.is_prefill_chunk:
+            if request.is_prefill_chunk or is_counted_by_grammar(request):
                 self._has_chunk = True
             elif not request.is_finished:
                 self._ledger.join(request, tokens_left(scheduler, request))
@@ -215,6 +217,11 @@ class SteadyDecodes:
         computed = request.num_computed_tokens
         hold_blocks(self._scheduler, request, computed, computed)
         return num_passes
+
+
+def is_counted_by_grammar(request: Request) -> bool:
+    """Whether a grammar looks at every token, and may end the request with one."""
+    return request.grammar is not None and request.grammar.tokens_left is not None
 
 
 def tokens_left(scheduler: Scheduler, request: Request, num_coming: int = 0) -> int:

@@ -28,6 +28,7 @@ from schedbench.sched.steady import (
     drop,
     finish,
     hold_blocks,
+    is_counted_by_grammar,
     is_possible,
     state_before,
     tokens_left,
@@ -190,6 +191,7 @@ class SteadyAhead:
             request.num_output_placeholders == 1
             and request.num_computed_tokens == request.num_tokens
             and not request.is_prefill_chunk
+            and not is_counted_by_grammar(request)
             and tokens_left(self._scheduler, request, num_coming=1) > 0
         )
 
@@ -233,7 +235,8 @@ class SteadyAhead:
     def _note_admitted(self, output: SchedulerOutput) -> None:
         for grant in output.prefills:
             request = grant.request
-            if request.is_prefill_chunk or tokens_left(self._scheduler, request, 1) <= 0:
+            is_last = tokens_left(self._scheduler, request, 1) <= 0
+            if request.is_prefill_chunk or is_counted_by_grammar(request) or is_last:
                 self._must_leave = True
             else:
                 self._joining.append(request)
