@@ -127,7 +127,7 @@ def show_plots(runs: Sequence[tuple[str, "pa.Table"]]) -> None:
     width = get_terminal_size().columns if console.is_live(sys.stdout) else PIPE_WIDTH
     text = "\n".join(["", *plot_lines(runs, width)])
     try:
-        text.encode(sys.stdout.encoding or "ascii")
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = text.translate(ASCII)
     console.result(text)

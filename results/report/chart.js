@@ -2,6 +2,8 @@
 
 const AXIS = 64; // room for the numbers on the left; the lanes of marks keep the same
 const RIGHT = 14;
+const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const DOUBLE_CLICK = 250; // ms in which a second click makes it one, so that no pass is opened
 const RULE_FROM = 0.35; // of a rule: below, the values would be too flat to see
 
 function timeChart(panel, run, view, group) {
@@ -56,7 +58,7 @@ function optionsOf(panel, run, view, group, onCursor) {
       width: isStack ? 0 : 1.5,
       dash: each.dash,
       points: each.isDots ? { show: true, size: 4, width: 0, fill: () => colour(each.colour) } : { show: false },
-      paths: each.isDots ? () => null : uPlot.paths.stepped({ align: 1, alignGaps: 1 }),
+      paths: each.isDots ? () => null : pathsOf(panel, run),
     }))],
     hooks: {
       setSelect: [(chart) => {
@@ -68,6 +70,12 @@ function optionsOf(panel, run, view, group, onCursor) {
       draw: [(chart) => drawRule(chart, panel, run, group), (chart) => drawChosen(chart, run)],
     },
   };
+}
+
+/** Steps, as a value holds for its pass; between passes that stand for others, straight lines. */
+function pathsOf(panel, run) {
+  const [steps, lines] = [uPlot.paths.stepped({ align: 1, alignGaps: 1 }), uPlot.paths.linear()];
+  return (...given) => (panel.kind === "stack" || run.steps.isComplete ? steps : lines)(...given);
 }
 
 function timeAxis(panel) {
@@ -93,7 +101,7 @@ function valueAxis(panel) {
     ticks: { show: false },
     size: AXIS,
     space: panel.isShare ? 22 : 28,
-    incrs: panel.isShare ? [0.5, 1] : undefined,
+    incrs: panel.isShare ? [0.5, 1] : panel.isTime ? undefined : WHOLE_STEPS,
     values: (chart, splits) => splits.map(text),
   };
 }
@@ -160,11 +168,14 @@ function swatch({ colour: name, dash, isDots }, isArea) {
 
 /** Click and keyboard of one chart. */
 function listenTo(chart, box, run, view, reading) {
-  let pressed = 0;
+  let [pressed, waiting] = [0, 0];
   const openAt = (x) => openPass(run, run.levels.at(x * 1e9), box);
   chart.over.addEventListener("mousedown", (event) => { pressed = event.clientX; });
   chart.over.addEventListener("click", (event) => {
-    if (Math.abs(event.clientX - pressed) < 4) openAt(chart.posToVal(event.offsetX, "x"));
+    clearTimeout(waiting);
+    if (Math.abs(event.clientX - pressed) > 3 || event.detail > 1) return;
+    const x = chart.posToVal(event.offsetX, "x");
+    waiting = setTimeout(() => openAt(x), DOUBLE_CLICK);
   });
   const step = (by) => {
     const x = chart.data[0];

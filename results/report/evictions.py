@@ -20,7 +20,7 @@ PRIORITY: Final = "priority"
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """From when to when a request stood in the queue again; None where it never ran any more."""
+    """From when to when a request stood in the queue again; None where the run ended before."""
 
     evicted_ns: int
     resumed_ns: int | None
@@ -41,7 +41,8 @@ def evictions(passes: pa.Table, requests: pa.Table, policy: str) -> dict[int, Ev
     queue = _Queue(policy == PRIORITY, facts)
     spans: dict[int, list[Eviction]] = {}
     for start_ns, resumed, victims in _changes(passes):
-        queue.leave_ended(start_ns)
+        for row, evicted_ns in queue.take_ended(start_ns):
+            spans.setdefault(row, []).append(Eviction(evicted_ns, facts[row]["finish_ns"]))
         for row, evicted_ns in queue.take(resumed):
             spans.setdefault(row, []).append(Eviction(evicted_ns, start_ns))
         for row in victims:
@@ -78,14 +79,13 @@ class _Queue:
     def left(self) -> Iterable[tuple[int, int]]:
         return [(row, evicted_ns) for _, row, evicted_ns in sorted(self._heap)]
 
-    def leave_ended(self, now_ns: int) -> None:
+    def take_ended(self, now_ns: int) -> list[tuple[int, int]]:
         """Those that were aborted, or finished by a token still under way, resume no more."""
-        if not self._heap:
-            return
-        stay = [each for each in self._heap if not self._has_ended(each[1], now_ns)]
-        if len(stay) != len(self._heap):
-            self._heap = stay
+        ended = [each for each in self._heap if self._has_ended(each[1], now_ns)]
+        if ended:
+            self._heap = [each for each in self._heap if each not in ended]
             heapq.heapify(self._heap)
+        return [(row, evicted_ns) for _, row, evicted_ns in ended]
 
     def _has_ended(self, row: int, now_ns: int) -> bool:
         finish_ns = self._facts[row]["finish_ns"]

@@ -1,9 +1,12 @@
 /** Numbers as people read them; results/units.py does the same for tables. */
 
+const FORMATS = [0, 1, 2].map((digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+const SHORT = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
+
 function count(value) {
   if (value == null) return "-";
   const digits = Number.isInteger(value) || Math.abs(value) >= 1000 ? 0 : Math.abs(value) < 10 ? 2 : 1;
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return FORMATS[digits].format(value);
 }
 
 /** On an axis: 1,200 becomes 1.2k where there is little room. */
@@ -12,7 +15,7 @@ function shortCount(value) {
   if (size >= 1e9) return `${+(value / 1e9).toPrecision(3)}G`;
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
   if (size >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
-  return (+value.toPrecision(6)).toLocaleString("en-US");
+  return SHORT.format(value);
 }
 
 /** A time as a clock has it: 3h 05m, 12m 40s, 14.2 s, 8.5 ms; `step`, the smallest that matters. */

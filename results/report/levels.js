@@ -1,6 +1,6 @@
 /** Which of the passes in the page a window of time draws: all of them, or a choice (thin.py). */
 
-const MOST_DRAWN = 4000;
+const MOST_DRAWN = 9000;
 
 function levelsOf(points) {
   const [rank, start, pass] = ["rank", "start_ns", "pass"].map((name) => points.column(name));
@@ -8,7 +8,7 @@ function levelsOf(points) {
   const choices = new Map();
   const choice = (level) => {
     if (!choices.has(level)) {
-      choices.set(level, Uint32Array.from(rank.keys()).filter((row) => rank[row] <= level));
+      choices.set(level, rowsWhere(rank, (each) => each <= level));
     }
     return choices.get(level);
   };
@@ -31,6 +31,14 @@ function levelsOf(points) {
       return rows[Math.max(0, firstAfter(rows, start, time) - 1)];
     },
   };
+}
+
+/** The rows whose value is accepted. */
+function rowsWhere(values, accepts) {
+  const rows = new Uint32Array(values.length);
+  let count = 0;
+  for (let row = 0; row < values.length; row += 1) if (accepts(values[row])) rows[count++] = row;
+  return rows.slice(0, count);
 }
 
 /** Where in `rows` the first one stands that starts after `time`. */

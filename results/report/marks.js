@@ -6,7 +6,7 @@ const LANE_HEIGHT = 26;
 function markLane(panel, run, view) {
   const lane = element("div", { class: "lane", role: "group", "aria-label": `${panel.title}, run ${run.letter}: a mark each, the arrow keys go from one to the next`, style: `--c: var(--${panel.colour})`, "data-panel": panel.id, "data-run": run.letter, "data-letter": run.letter });
   const values = run.points.column(panel.key);
-  const rows = Uint32Array.from(values.keys()).filter((row) => values[row] > 0);
+  const rows = rowsWhere(values, (value) => value > 0);
   const show = () => {
     const groups = weighed(marksWithin(run, rows, view, lane.clientWidth), values);
     const most = Math.max(...groups.map((group) => group.sum), 1);

@@ -12,7 +12,7 @@ function openPass(run, row, opener) {
   drawer.hidden = false;
   document.body.classList.add("has-row");
   if (opener) title.focus({ preventScroll: true });
-  repaints.forEach((repaint) => repaint());
+  repaint();
 }
 
 function closePass() {
@@ -20,7 +20,7 @@ function closePass() {
   Object.assign(chosenPass, { run: null, row: -1, opener: null });
   document.getElementById("row").hidden = true;
   document.body.classList.remove("has-row");
-  repaints.forEach((repaint) => repaint());
+  repaint();
   if (opener?.isConnected) opener.focus({ preventScroll: true });
 }
 

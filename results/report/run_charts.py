@@ -13,11 +13,12 @@ from schedbench.results.pass_log import PASS_COLUMNS
 from schedbench.results.report.curves import curves
 from schedbench.results.report.pass_points import NOT_SHOWN, PassPoints, pass_points
 from schedbench.results.report.subject import Subject, Window, letter_of
+from schedbench.results.report.thin import COARSEST
 
 MOST_BYTES: Final = 7_500_000
 """Of all runs together, so that a page stays under 10 MB with its script and its tables."""
 
-MOST_PASSES: Final = 200_000
+MOST_PASSES: Final = 400_000
 """Held in a page, of all runs together: more would take a browser long to unfold."""
 
 ROW_GROUPS: Final[Mapping[str, Sequence[str]]] = {
@@ -98,11 +99,11 @@ def cut(passes: pa.Table, window: Window) -> pa.Table:
 
 
 def _points_within(passes: pa.Table, most_bytes: int, most_passes: int) -> PassPoints:
-    """As many passes as fit into so many bytes."""
+    """As many passes as fit into so many bytes; the coarsest choice at least."""
     while True:
         found = pass_points(passes, most_passes)
         size = len(orjson.dumps([found.points, found.slices, found.victims]))
-        if size <= most_bytes:
+        if size <= most_bytes or most_passes < COARSEST:
             return found
         most_passes = int(min(most_passes, found.points["rows"]) * 0.9 * most_bytes / size)
 

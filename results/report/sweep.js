@@ -4,7 +4,7 @@ let sweep;
 
 /** A labelled choice; `chosen()` is the place of the option. */
 function select(label, options, at) {
-  const list = element("select", {}, ...options.map((option, place) => element("option", { value: place }, option)));
+  const list = element("select", { "aria-label": label }, ...options.map((option, place) => element("option", { value: place }, option)));
   list.value = String(at);
   return {
     box: element("label", {}, `${label} `, list),

@@ -2,12 +2,21 @@
 
 const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
 const repaints = [];
+const colours = new Map(); // asking the browser for one costs it a layout
 
 /** A colour of the style sheet as the canvas wants it. */
 function colour(name) {
-  const probe = document.getElementById("status");
-  probe.style.color = `var(--${name})`;
-  return getComputedStyle(probe).color;
+  if (!colours.has(name)) {
+    const probe = document.getElementById("status");
+    probe.style.color = `var(--${name})`;
+    colours.set(name, getComputedStyle(probe).color);
+  }
+  return colours.get(name);
+}
+
+function repaint() {
+  colours.clear();
+  repaints.forEach((each) => each());
 }
 
 function faded(name, share) {
@@ -20,7 +29,7 @@ function setTheme(theme) {
   const button = document.getElementById("theme");
   button.textContent = THEMES[theme];
   button.setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
-  repaints.forEach((repaint) => repaint());
+  repaint();
 }
 
 function startTheme() {
@@ -31,7 +40,7 @@ function startTheme() {
     setTheme(names[chosen]);
   });
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", () => repaints.forEach((repaint) => repaint()));
+    matchMedia(query).addEventListener("change", repaint);
   }
 }
 
