@@ -11,7 +11,14 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from schedbench.runner.fuzz_flags import FEATURES, RELEASES, chance, draw_features, draw_flags
+from schedbench.runner.fuzz_flags import (
+    FEATURES,
+    RELEASES,
+    chance,
+    draw_features,
+    draw_flags,
+    is_older,
+)
 from schedbench.runner.golden_log import GoldenLog
 
 if TYPE_CHECKING:
@@ -61,7 +68,7 @@ class Requests:
         self._rng, self._flags, self._features = rng, flags, features
         self._clock = 0
         self._max_tokens = flags["max_model_len"]  # of prompt and output
-        if "max_num_partial_prefills" in flags and flags["async_scheduling"]:
+        if is_older(flags) and flags["async_scheduling"]:
             # 0.26.0 lets a padded decode touch max_model_len and then fails in the next pass.
             self._max_tokens -= flags["num_speculative_tokens"] + 1
         self._longest_prompt = self._max_tokens - 1
@@ -168,9 +175,11 @@ class Requests:
             length = rng.choice([4, 8, 16, 24, 32])
             if offset + length > prompt_length:
                 break
-            inputs.append(
-                {"offset": offset, "length": length, "hash": f"i{rng.randrange(4)}-{length}"}
-            )
+            name = f"i{rng.randrange(4)}"
+            # One hash for several lengths is an error from 0.33.0 on, and not defined before.
+            if is_older(self._flags) or not chance(rng, 0.1):
+                name += f"-{length}"
+            inputs.append({"offset": offset, "length": length, "hash": name})
             offset += length
         return inputs
 
@@ -190,6 +199,8 @@ class Requests:
             arrival += rng.randint(1, 12)
             prompt = [[f"{request_id}t{turn}", rng.randint(1, max(1, left // turns))]]
             follow = {"arrival": arrival, "prompt": prompt, "max_tokens": first["max_tokens"]}
+            if "encoder" in self._features and chance(rng, 0.5):
+                follow["mm"] = self._encoder_inputs(_length(prompt))
             rows.append({"id": request_id, "resumable": True} | follow)
         end = {"arrival": arrival + rng.randint(1, 20), "prompt": [[f"{request_id}end", 1]]}
         return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
@@ -252,8 +263,9 @@ def _failed_loads(rng: random.Random, flags: Row, requests: list[Row]) -> list[R
     for request_id in loads:
         if chance(rng, 0.3):
             event = {"pass": rng.randrange(1, 40), "id": request_id}
-            if "kv_role" in flags and chance(rng, 0.4):
+            if not is_older(flags) and chance(rng, 0.4):
                 events.append({"op": "kv_failed"} | event | {"when": "report"})
             else:
-                events.append({"op": "kv_invalid"} | event | {"block": rng.randrange(4)})
+                blocks = sorted({rng.randrange(4) for _ in range(rng.randint(1, 3))})
+                events += [{"op": "kv_invalid"} | event | {"block": block} for block in blocks]
     return events

@@ -29,7 +29,7 @@ FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if a
     "grammar": 0.15,
     "remote_kv": 0.25,
     "speculation": 0.25,
-    "encoder": 0.15,
+    "encoder": 0.2,
     "async": 0.35,
     "pipeline": 0.12,
     "linear_clock": 0.15,
@@ -39,6 +39,17 @@ FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if a
     "min_tokens": 0.15,
 }
 NEWER_FEATURES = frozenset({"active_cap", "prefill_interval", "min_tokens"})  # 0.33.0 only
+
+# Branches that need several features at once: one of these joins a case now and then.
+THEMES: tuple[frozenset[str], ...] = (
+    frozenset({"priority", "pressure", "encoder", "threshold", "no_full_isl"}),  # unwinding
+    frozenset({"priority", "pressure", "speculation", "no_full_isl", "prefix"}),
+    frozenset({"async", "speculation", "pressure", "reset"}),  # stale drafts
+    frozenset({"async", "remote_kv", "pressure", "no_full_isl"}),  # deferred frees
+    frozenset({"streaming", "remote_kv", "pressure", "pause"}),  # blocks held waiting
+    frozenset({"grammar", "speculation", "async"}),
+)
+THEME_SHARE = 0.2
 
 DEFAULTS: Row = {
     "max_num_batched_tokens": 128,
@@ -107,6 +118,9 @@ CONFLICTS: dict[str, tuple[tuple[set[str], set[str], str], ...]] = {
 def draw_features(rng: random.Random, release: str, allowed: Collection[str]) -> set[str]:
     """The features of one case, without combinations the release fails on."""
     drawn = {name for name, share in FEATURES.items() if chance(rng, share)}
+    theme = rng.choice(THEMES)
+    if chance(rng, THEME_SHARE):
+        drawn |= theme
     drawn &= set(allowed)
     if release == RELEASES[0]:
         drawn -= NEWER_FEATURES
@@ -114,6 +128,11 @@ def draw_features(rng: random.Random, release: str, allowed: Collection[str]) ->
         if together <= drawn and not without & drawn:
             drawn.remove(dropped)
     return drawn
+
+
+def is_older(flags: Row) -> bool:
+    """Whether a flag set is one of 0.26.0: later ones dropped these names."""
+    return "max_num_partial_prefills" in flags
 
 
 def draw_flags(rng: random.Random, release: str, features: Collection[str]) -> Row:
