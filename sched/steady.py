@@ -14,8 +14,8 @@ still meanwhile and are caught up with when one of them ends or when anything el
 taken off its budget beforehand.
 
 Whatever this room does not cover - a request in the middle of its prefill, a pool too short,
-drafts, a grammar that may reject a token, a policy of one's own - takes the plain way, and both
-give equal passes. With a pass in flight, see steady_ahead.py.
+drafts, a pause, a grammar that may reject a token, a policy of one's own - takes the plain way, and
+both give equal passes. With a pass in flight, see steady_ahead.py.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput
 from schedbench.sched.request import FINISH_REASON
 from schedbench.sched.schedule_pass import SchedulePass
+from schedbench.sched.scheduler import PauseState
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class SteadyDecodes:
         """Put the decodes aside, if the next pass can go the short way."""
         if self._is_in:
             return not self._has_chunk and len(self._ledger) <= self._scheduler.config.token_budget
-        if not self._possible:
+        if not self._possible or self._scheduler.pause_state is not PauseState.UNPAUSED:
             return False
         if self._wait:
             self._wait -= 1

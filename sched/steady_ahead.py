@@ -21,6 +21,7 @@ from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.schedule_pass import SchedulePass
+from schedbench.sched.scheduler import PauseState
 from schedbench.sched.steady import (
     PATIENCE,
     DecodeRun,
@@ -74,6 +75,8 @@ class SteadyAhead:
             seats = len(self._ledger) + len(self._joining)
             return not self._must_leave and seats <= scheduler.config.token_budget
         if not self._possible or not one_in_flight:
+            return False
+        if scheduler.pause_state is not PauseState.UNPAUSED:
             return False
         if self._wait:
             self._wait -= 1
