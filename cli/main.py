@@ -20,6 +20,7 @@ from schedbench.cli.config import config
 from schedbench.cli.doctor import doctor
 from schedbench.cli.explain import explain
 from schedbench.cli.flag_lists import SweepCommand
+from schedbench.cli.gate import gate
 from schedbench.cli.help import Command, Group
 from schedbench.cli.profile import profile
 from schedbench.cli.replay import replay
@@ -49,6 +50,7 @@ app.command(cls=SweepCommand)(of_groups(sweep))
 app.command(cls=Command)(of_groups(compare))
 app.command(cls=Command)(of_groups(report))
 app.command(cls=Command)(of_groups(explain))
+app.command(cls=Command)(of_groups(gate))
 app.command(cls=Command)(of_groups(config))
 app.add_typer(trace, name="trace")
 app.command(cls=Command)(of_groups(verify))

@@ -3,8 +3,9 @@
 Data in, data out. Every run is held against the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,19 @@ def first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
     if apart.size:
         return _rows(a, b, int(apart[0]))
     return None if len(ours) == len(theirs) else _rows(a, b, shared)
+
+
+def first_by_values(a: pa.Table, b: pa.Table, apart_from: Collection[str]) -> PassDifference | None:
+    """The first pass with another value in any column that is not left out."""
+    shared = min(a.num_rows, b.num_rows)
+    apart = np.zeros(shared, dtype=np.bool_)
+    for name in a.column_names:
+        if name not in apart_from:
+            ours, theirs = (log.column(name).slice(0, shared).to_pylist() for log in (a, b))
+            apart |= np.fromiter(map(ne, ours, theirs), np.bool_, shared)
+    if apart.any():
+        return _rows(a, b, int(np.argmax(apart)))
+    return None if a.num_rows == b.num_rows else _rows(a, b, shared)
 
 
 def _first_by_time(a: pa.Table, b: pa.Table, before: int | None) -> PassDifference | None:

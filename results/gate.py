@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from schedbench.errors import RunStoreError
 from schedbench.results.catalog import Better, flatten, metric_of
+from schedbench.results.compare import PassDifference
 from schedbench.results.digest import table_digest
 from schedbench.results.pass_metrics import BY_LABEL, SUMMED
 
@@ -45,7 +46,7 @@ TOLERANCE: Final = 0.01
 WINDOWS: Final = 50
 """Into so many windows the passes are cut: few enough lines for a review."""
 
-_CLOCK: Final = ("start_ns", "duration_ns")
+CLOCK: Final = ("start_ns", "duration_ns")
 
 
 class Status(Enum):
@@ -74,10 +75,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """All checks, and between which passes decisions first differ (first, one after the last)."""
+    """All checks, and between which passes decisions first differ (first, one after the last).
+
+    `first` is the first pass that differs, where the baseline's pass log is kept.
+    """
 
     checks: tuple[Check, ...]
     window: tuple[int, int] | None
+    first: PassDifference | None = None
 
     @property
     def passed(self) -> bool:
@@ -186,9 +191,14 @@ def _digests(passes: pa.Table, requests: pa.Table) -> dict[str, str]:
     """Over everything but time."""
     times = [name for name in requests.column_names if name.endswith("_ns")]
     return {
-        "passes": table_digest(passes.drop_columns(list(_CLOCK))),
+        "passes": passes_digest(passes),
         "requests": table_digest(requests.drop_columns(times)),
     }
+
+
+def passes_digest(passes: pa.Table) -> str:
+    """Over the values of a pass log, but for its clock."""
+    return table_digest(passes.drop_columns(list(CLOCK)))
 
 
 def _decisions(passes: pa.Table) -> dict[str, str]:

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from xml.etree import ElementTree as ET
 
 from schedbench.results.catalog import metric_of
+from schedbench.results.compare import PassDifference
 from schedbench.results.gate import Check, GateResult, Status
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import number, percent, scale_for
@@ -17,6 +18,11 @@ _HEADINGS = (
     Heading("", is_number=False),
 )
 
+_TELLING = ("victims", "preempted", "admitted", "resumed", "running_stop", "admission_stop")
+_UNTELLING = ("start_ns", "duration_ns", "decisions")
+_SHOWN_COLUMNS = 6
+_DIGITS = 8  # of a digest; all of it is in the JSON
+
 
 def gate_view(name: str, result: GateResult) -> View:
     """What differs; everything is in the JSON and CSV."""
@@ -24,6 +30,7 @@ def gate_view(name: str, result: GateResult) -> View:
     data = {
         "passed": result.passed,
         "window": result.window,
+        "first_pass": None if result.first is None else asdict(result.first),
         "checks": [asdict(check) for check in result.checks],
     }
     flat = Sheet("", _HEADINGS, tuple(_flat(check) for check in result.checks))
@@ -39,18 +46,38 @@ def _title(name: str, result: GateResult) -> str:
 
 def _where(result: GateResult) -> Sheet:
     better = any(check.status is Status.BETTER for check in result.checks)
-    first, last = result.window or (0, 0)
     return facts(
         [
-            (
-                "decisions",
-                f"first differ between passes {number(first)} and {number(last - 1)}"
-                if result.window
-                else "",
-            ),
+            ("decisions", difference(result)),
             ("better", "keep what got better with --update" if better else ""),
         ]
     )
+
+
+def difference(result: GateResult) -> str:
+    """Where the passes first differ, as exactly as it is known; empty where they do not."""
+    if result.first is not None:
+        return _first_pass(result.first)
+    if result.window is None:
+        return ""
+    first, last = result.window
+    if last - first <= 1:
+        return f"first differ in pass {first}"
+    return (
+        f"first differ between passes {first} and {last - 1}; a baseline with its pass log beside "
+        "it (--update --keep-passes) names the pass"
+    )
+
+
+def _first_pass(found: PassDifference) -> str:
+    was, now = found.first, found.other
+    if was is None or now is None:
+        return f"{'the baseline ends' if was is None else 'now it ends'} before pass {found.index}"
+    names = sorted(found.columns, key=lambda name: name not in _TELLING)
+    shown = [f"{name} {was[name]} / {now[name]}" for name in names if name not in _UNTELLING]
+    more = len(shown) - _SHOWN_COLUMNS
+    listed = shown[:_SHOWN_COLUMNS] + ([f"and {more} more columns"] if more > 0 else [])
+    return f"first differ in pass {found.index} (baseline / now): {', '.join(listed)}"
 
 
 def _row(check: Check) -> tuple[Cell, ...]:
@@ -67,7 +94,7 @@ def _row(check: Check) -> tuple[Cell, ...]:
 def _texts(check: Check) -> tuple[str, str]:
     values = (check.expected, check.actual)
     if any(isinstance(value, str) for value in values):
-        return str(check.expected), str(check.actual)
+        return str(check.expected)[:_DIGITS], str(check.actual)[:_DIGITS]
     scale = scale_for(metric_of(check.key).unit, values)
     first, other = (f"{scale.text(value)} {scale.unit}".rstrip() for value in values)
     return first, other
@@ -80,17 +107,28 @@ def _flat(check: Check) -> tuple[Cell, ...]:
 
 def junit(name: str, result: GateResult) -> str:
     """JUnit XML: a test case a check, so that CI lists what failed by name."""
-    failed = sum(check.failed for check in result.checks)
+    failures = {check.key: _failure(check) for check in result.checks if check.failed}
+    if where := difference(result):
+        failures[_DECISIONS] = (f"passes {where}", Status.CHANGED.value)
+    names = [*(check.key for check in result.checks), _DECISIONS]
+    count, failed = str(len(names)), str(len(failures))
     suite = ET.Element(
-        "testsuite", name=name, tests=str(len(result.checks)), failures=str(failed), errors="0"
+        "testsuite", name=name, tests=count, failures=failed, errors="0", skipped="0", time="0"
     )
-    for check in result.checks:
-        case = ET.SubElement(suite, "testcase", classname=name, name=check.key, time="0")
-        if check.failed:
-            was, now = _texts(check)
-            message = f"{check.key} was {was} and is {now}"
-            ET.SubElement(case, "failure", message=message, type=check.status.value)
+    for key in names:
+        case = ET.SubElement(suite, "testcase", classname=name, name=key, time="0")
+        if key in failures:
+            message, kind = failures[key]
+            ET.SubElement(case, "failure", message=message, type=kind).text = message
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+_DECISIONS = "decisions of every pass"
+
+
+def _failure(check: Check) -> tuple[str, str]:
+    was, now = _texts(check)
+    return f"{check.key} was {was} and is {now}", check.status.value

@@ -1,0 +1,190 @@
+"""`schedbench gate`: a replay against a baseline, for CI."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedbench.cli import console
+from schedbench.cli.configure import settle
+from schedbench.cli.decisions import Decisions
+from schedbench.cli.flags import Flags
+from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.options import OUTPUT, Cost, Load, Printing, Speedup, TraceFile, Window
+from schedbench.cli.reading import Reading
+from schedbench.errors import RunStoreError, UsageError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from schedbench.results.gate import GateResult
+    from schedbench.results.sheet import View
+    from schedbench.runner.gate import Setup
+    from schedbench.runner.run import Run
+    from schedbench.workloads.trace import Trace
+
+GATE = "Gate"
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@dataclass(frozen=True)
+class Gating:
+    """The baseline, and where to say what came of it."""
+
+    baseline: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The baseline; flags that are not given are those that it was made with.",
+            rich_help_panel=GATE,
+        ),
+    ]
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update", help="Write the baseline anew, after a look at it.", rich_help_panel=GATE
+        ),
+    ] = False
+    keep_passes: Annotated[
+        bool,
+        typer.Option(
+            "--keep-passes",
+            help="With --update: keep the pass log beside it, so that a failure names the pass.",
+            rich_help_panel=GATE,
+        ),
+    ] = False
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write JUnit XML, a test case a check.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write Markdown; it goes to $GITHUB_STEP_SUMMARY too where that is set.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+
+
+def gate(
+    *,
+    trace: TraceFile = None,
+    gating: Gating,
+    flags: Flags,
+    window: Window,
+    load: Load,
+    decisions: Decisions,
+    reading: Reading,
+    printing: Printing,
+    speedup: Speedup = "1",
+    cost: Cost = None,
+) -> None:
+    """Hold a replay against a baseline: counters exactly, times within a tolerance.
+
+    schedbench gate conv.csv --baseline baselines/conv.json --max-num-seqs 128 --update
+
+    schedbench gate conv.csv --baseline baselines/conv.json --junit gate.xml
+
+    Exit code 1 if something differs; what, and the first pass that does, is printed.
+    """
+    from schedbench.runner.gate import gate as hold
+    from schedbench.runner.gate import read_baseline, run_setup, write_baseline
+
+    if gating.keep_passes and not gating.update:
+        raise UsageError("--keep-passes is for making a baseline: give --update too")
+    tell_if_sample(trace, "gate")
+    loaded = Input(trace, reading, window).load()
+    known = read_baseline(gating.baseline) if _is_needed(gating) else None
+    setup = _setup(known, gating, flags, load, decisions, speedup, cost)
+    run = _run(loaded, setup, run_setup)
+    if gating.update:
+        write_baseline(gating.baseline, run, setup, keep_passes=gating.keep_passes)
+        console.plain(f"wrote {gating.baseline}; look at it before you commit it")
+        return
+    assert known is not None
+    _tell(hold(gating.baseline, known, run, setup), gating, printing)
+
+
+def _is_needed(gating: Gating) -> bool:
+    return not gating.update or gating.baseline.exists()
+
+
+def _setup(
+    known: "dict[str, Any] | None",
+    gating: Gating,
+    flags: Flags,
+    load: Load,
+    decisions: Decisions,
+    speedup: str,
+    cost: str | None,
+) -> "Setup":
+    """What was typed; where nothing was, what the baseline was made with."""
+    from schedbench.runner.gate import DEFAULTS, OPTIONS, setup_of
+
+    base = DEFAULTS
+    if known is not None:
+        try:
+            base = setup_of(known, gating.baseline)
+        except RunStoreError:
+            if not gating.update:
+                raise
+    given = settle(flags.given, flags.serve_args).given
+    typed = replay_options(
+        load, speedup=speedup, scheduler=decisions.scheduler, policy_class=decisions.policy_class
+    )
+    defaults = DEFAULTS.options
+    chosen = {
+        name: getattr(typed, name)
+        for name in OPTIONS
+        if getattr(typed, name) != getattr(defaults, name)
+    }
+    return base.changed(**given, **chosen, **({} if cost is None else {"cost": cost}))
+
+
+def _run(trace: "Trace", setup: "Setup", run_setup: "Any") -> "Run":  # noqa: ANN401
+    from schedbench.cli.progress import ReplayProgress
+
+    by_arrivals = setup.options.arrivals != "all-at-once"
+    with ReplayProgress(trace.num_requests, by_arrivals) as progress:
+        found: Run = run_setup(trace, setup, progress)
+        return found
+
+
+def _tell(result: "GateResult", gating: Gating, printing: Printing) -> None:
+    """Print it, write the files, and leave with 1 if something differs."""
+    from schedbench.cli.print_view import print_view
+    from schedbench.results.gate_report import gate_view, junit
+
+    name = gating.baseline.stem
+    view = gate_view(name, result)
+    print_view(view, printing.chosen)
+    if gating.junit is not None:
+        _write(gating.junit, junit(name, result))
+    _write_markdown(view, gating)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _write_markdown(view: "View", gating: Gating) -> None:
+    from schedbench.results.export import as_markdown
+
+    if gating.markdown is not None:
+        _write(gating.markdown, as_markdown(view))
+    if summary := os.environ.get(STEP_SUMMARY):
+        _write(Path(summary), as_markdown(view), "a")
+
+
+def _write(path: Path, text: str, mode: str = "w") -> None:
+    from schedbench.results.files import writing
+
+    with writing(path), path.open(mode, encoding="utf-8") as file:
+        file.write(text)

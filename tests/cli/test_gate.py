@@ -1,0 +1,214 @@
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from cli_runs import Cli
+from markdown_it import MarkdownIt
+
+from schedbench.sched import preemption
+
+TIGHT = ("--num-gpu-blocks", "80", "--max-model-len", "1024")
+MADE = ("--baseline", "b.json", "--update")
+
+
+@pytest.fixture
+def evicts_the_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Plant a change of one line: of the running list, take the first instead of the last."""
+
+    def plant() -> None:
+        def pick_first(scheduler, this_pass, request):  # noqa: ANN001, ANN202, ARG001
+            return scheduler.running.pop(0)
+
+        monkeypatch.setattr(preemption, "pick_victim", pick_first)
+
+    return plant
+
+
+def test_a_run_passes_the_baseline_that_was_made_of_it(cli: Cli, small: Path) -> None:
+    made = cli("gate", small, *TIGHT, *MADE)
+    assert (made.code, made.out) == (0, "")
+    assert "wrote b.json" in made.err
+    ran = cli("gate", small, "--baseline", "b.json")
+    assert ran.code == 0
+    assert re.fullmatch(r"b: passed, \d+ checks\n", ran.out)
+
+
+def test_a_baseline_keeps_flags_that_are_not_the_default_and_the_cost(
+    cli: Cli, small: Path
+) -> None:
+    cli("gate", small, *TIGHT, "--speedup", "2", *MADE)
+    assert json.loads(Path("b.json").read_text())["flags"] == {
+        "max_model_len": 1024,
+        "num_gpu_blocks": 80,
+        "speedup": "2",
+        "cost": "linear:8ms,0.03ms",
+    }
+
+
+def test_other_flags_than_those_of_the_baseline_are_refused_by_name(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    ran = cli("gate", small, "--baseline", "b.json", "--max-num-seqs", "7")
+    assert ran.code == 2
+    assert "max_num_seqs 256 / 7" in ran.err
+
+
+def test_another_trace_is_refused(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    ran = cli("gate", small, "--baseline", "b.json", "--limit", "30")
+    assert ran.code == 2
+    assert "digest" in ran.err
+
+
+def test_a_planted_change_of_the_preemption_order_fails_and_names_the_first_differing_pass(
+    cli: Cli, small: Path, evicts_the_first: Callable[[], None]
+) -> None:
+    cli("replay", small, *TIGHT, "--out", "before")
+    cli("gate", small, *TIGHT, *MADE, "--keep-passes")
+    evicts_the_first()
+    ran = cli("gate", small, "--baseline", "b.json")
+    assert ran.code == 1
+    (index, was, now) = re.search(
+        r"first differ in pass (\d+) \(baseline / now\): victims \[(\d+)\] / \[(\d+)\]", ran.out
+    ).groups()
+    cli("replay", small, *TIGHT, "--out", "after")
+    compared = cli("compare", "before", "after")
+    assert f"from pass {index}," in compared.out
+    assert f"victims [{was}] / [{now}]" in compared.out
+
+
+def test_without_the_pass_log_the_window_is_named(
+    cli: Cli, small: Path, evicts_the_first: Callable[[], None]
+) -> None:
+    cli("gate", small, *TIGHT, *MADE, "--keep-passes")
+    exact = Path("b.passes.parquet")
+    evicts_the_first()
+    index = int(re.search(r"in pass (\d+)", cli("gate", small, "--baseline", "b.json").out)[1])
+    exact.unlink()
+    ran = cli("gate", small, "--baseline", "b.json")
+    assert ran.code == 1
+    first, last = map(int, re.search(r"between passes (\d+) and (\d+)", ran.out).groups())
+    assert first <= index <= last
+
+
+def test_a_pass_log_of_another_baseline_is_not_looked_at(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, *MADE, "--keep-passes")
+    log = Path("b.passes.parquet").read_bytes()
+    cli("gate", small, "--max-num-seqs", "4", "--baseline", "c.json", "--update")
+    Path("c.passes.parquet").write_bytes(log)
+    assert cli("gate", small, "--baseline", "c.json").code == 0
+
+
+def test_the_junit_file_is_one_that_ci_servers_read(
+    cli: Cli, small: Path, evicts_the_first: Callable[[], None]
+) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    cli("gate", small, "--baseline", "b.json", "--junit", "ok.xml")
+    evicts_the_first()
+    cli("gate", small, "--baseline", "b.json", "--junit", "failed.xml")
+    for name in ("ok.xml", "failed.xml"):
+        root = ET.parse(name).getroot()  # noqa: S314 (written just now)
+        assert root.tag == "testsuites"
+        (suite,) = root
+        cases = suite.findall("testcase")
+        failed = [case for case in cases if case.find("failure") is not None]
+        assert set(suite.attrib) == {"name", "tests", "failures", "errors", "skipped", "time"}
+        assert (int(suite.get("tests")), int(suite.get("failures"))) == (len(cases), len(failed))
+        assert bool(failed) == (name == "failed.xml")
+        for case in cases:
+            assert set(case.attrib) == {"classname", "name", "time"}
+            assert float(case.get("time")) == 0
+            for failure in case:
+                assert (failure.tag, set(failure.attrib)) == ("failure", {"message", "type"})
+        assert len({case.get("name") for case in cases}) == len(cases)
+
+
+def test_the_markdown_is_a_table_with_a_cell_for_every_column(
+    cli: Cli, small: Path, evicts_the_first: Callable[[], None]
+) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    evicts_the_first()
+    cli("gate", small, "--baseline", "b.json", "--markdown", "gate.md")
+    page = MarkdownIt("commonmark").enable("table").render(Path("gate.md").read_text())
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    assert page.count("<table>") == 1
+    assert {len(re.findall(r"<t[hd]", row)) for row in rows} == {5}
+    assert "<h3>b: failed" in page
+    assert "first differ" in page
+
+
+def test_the_step_summary_of_github_gets_the_markdown_at_its_end(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    summary = Path("summary.md")
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    cli("gate", small, "--baseline", "b.json")
+    assert re.fullmatch(r"before\n### b: passed, \d+ checks\n", summary.read_text())
+
+
+def test_a_time_within_its_tolerance_passes_and_one_beyond_fails(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    baseline = json.loads(Path("b.json").read_text())
+    for share, code in ((1.005, 0), (0.9, 1)):
+        changed = json.loads(json.dumps(baseline))
+        changed["times"]["makespan_ns"]["value"] *= share
+        Path("b.json").write_text(json.dumps(changed))
+        assert cli("gate", small, "--baseline", "b.json").code == code
+
+
+def test_no_baseline_is_an_error_that_says_how_to_make_one(cli: Cli, small: Path) -> None:
+    ran = cli("gate", small, "--baseline", "none.json")
+    assert ran.code == 2
+    assert "Make it with --update" in ran.err
+    Path("none.json").write_text("[]")
+    assert "is no baseline" in cli("gate", small, "--baseline", "none.json").err
+
+
+FIXTURE_TEST = """
+def test_it(schedbench_baseline):
+    schedbench_baseline("small.parquet", "b.json", num_gpu_blocks=80, max_model_len=1024)
+"""
+
+
+def run_pytest(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "schedbench.runner.pytest_plugin", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": ":".join(sys.path)},
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_the_fixture_makes_holds_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FIXTURE_TEST)
+    assert run_pytest("--schedbench-update").returncode == 0
+    assert run_pytest().returncode == 0
+    baseline = json.loads(Path("b.json").read_text())
+    baseline["counters"]["preempted"] += 1
+    Path("b.json").write_text(json.dumps(baseline))
+    failed = run_pytest()
+    assert failed.returncode == 1
+    assert "b: failed, 1 of" in failed.stdout
+    assert "preempted" in failed.stdout
+
+
+def test_the_plug_in_is_announced_to_pytest_and_loads_nothing_heavy() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    named = project["project"]["entry-points"]["pytest11"]["schedbench"]
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"import sys, {named}; print('pyarrow' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert loaded.stdout == "False\n"
