@@ -39,6 +39,8 @@ class PassReport:
     sent: Sequence[str] = ()
     invalid_blocks: Sequence[int] = ()
     failed_loads: Sequence[str] = ()
+    ends_at: Mapping[str, int] = field(default_factory=dict)
+    """Of requests that the model ends by itself: the place of that token among those sampled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import numpy as np
 from schedbench.errors import StallError, TraceError
 from schedbench.runner.api import PassResult
 from schedbench.runner.stall import ProgressWatch, stall_message
-from schedbench.sched import spec_decode
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.scheduler import PauseState
@@ -382,7 +381,7 @@ class Replay:
         )
         if self._takes_drafts:
             drafts = self.model.proposals(in_flight.sampled, scheduler.requests)
-            spec_decode.set_drafts(scheduler, drafts)
+            scheduler.update_draft_token_ids(drafts)
         spent = in_flight.scheduler_ns + time.perf_counter_ns() - began
         if self.outputs is not None:
             self.outputs.write(self.recorder.num_passes, outputs)
@@ -422,10 +421,10 @@ class Replay:
         match event.op:
             case "pause":
                 new = event.state == "new"
-                scheduler.pause_state = PauseState.PAUSED_NEW if new else PauseState.PAUSED_ALL
+                scheduler.pause(PauseState.PAUSED_NEW if new else PauseState.PAUSED_ALL)
                 self.recorder.paused(Verdict.PAUSED_NEW if new else Verdict.PAUSED_ALL)
             case "resume":
-                scheduler.pause_state = PauseState.UNPAUSED
+                scheduler.pause(PauseState.UNPAUSED)
             case "reset_prefix_cache":
                 reset = scheduler.reset_prefix_cache(preempt_running=event.preempt)
                 self.recorder.evicted(reset.victims)

@@ -36,6 +36,9 @@ class Row:
     grammar: dict[str, Any] | None = None
     remote_kv: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
+    hash_ids: Sequence[int] | None = None  # prefix identity, kept where it is asked for
+    output_hash_ids: Sequence[int] | None = None
+    cache_salt: int | None = None
 
     queue_marks: Sequence[int] = ()
     waited_ns: Sequence[int] = ()
@@ -90,13 +93,24 @@ KEPT_AS_THEY_ARE = (
 )
 
 
+PREFIX_IDENTITY = ("hash_ids", "output_hash_ids", "cache_salt")
+
+
 class RequestSource:
     """Makes requests of a trace's rows, in file order, a chunk of rows at a time."""
 
-    def __init__(self, trace: Trace, *, block_size: int, enable_prefix_caching: bool) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        block_size: int,
+        enable_prefix_caching: bool,
+        keep_ids: bool = False,
+    ) -> None:
         self._trace = trace
         self._shares = enable_prefix_caching and trace.has("hash_ids")
-        self._kept = [name for name in KEPT_AS_THEY_ARE if trace.has(name)]
+        kept = KEPT_AS_THEY_ARE + (PREFIX_IDENTITY if keep_ids else ())
+        self._kept = [name for name in kept if trace.has(name)]
         self._names = PrefixNames(block_size, trace.hash_block_tokens if self._shares else None)
 
     def __iter__(self) -> Iterator[tuple[Row, Request]]:

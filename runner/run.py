@@ -15,8 +15,9 @@ from schedbench.results.metrics import summarize
 from schedbench.results.run_store import RunFolder
 from schedbench.results.stored_run import StoredRun
 from schedbench.results.warnings import warn
+from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
-from schedbench.runner.clock import parse_cost
+from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
@@ -28,7 +29,6 @@ from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
-from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
 
@@ -39,18 +39,24 @@ if TYPE_CHECKING:
 
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.trace import Trace
 
 COLLECT_AFTER_OBJECTS = 200_000
+__all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
-DEFAULT_COST = "linear:8ms,0.03ms"
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a trace is replayed, apart from the scheduler's flags. Times in ns."""
+    """How a trace is replayed, apart from the scheduler's flags. Times in ns.
 
+    `deployment` says how long passes take, unless a runner is handed over, and what the flags are
+    that depend on model and GPU, unless a configuration is.
+    """
+
+    deployment: Deployment = field(default_factory=Deployment)
     speedup: str = "1"
     arrivals: ArrivalMode = "open"
     think_ns: int | None = None
@@ -96,8 +102,9 @@ def replay(
 
     Args:
         trace: the requests, as `load_trace` gives them.
-        config: the scheduler's flags; vLLM's names and this project's defaults.
-        runner: what says how long a pass takes; 8 ms and 0.03 ms a token if left out.
+        config: the scheduler's flags, by vLLM's names; those of `options.deployment` if left out.
+        runner: what says how long a pass takes; that of `options.deployment` if left out, which
+            is the profile, or else the roofline, of Llama-3.1-8B on an H100.
         options: arrivals, speed-up, what to do with prompts that cannot fit.
         out: the run folder to write; must not exist or be empty.
         store: write a run folder under `runs/` when `out` is not given.
@@ -108,17 +115,18 @@ def replay(
         StallError: no request can ever be scheduled again; what was recorded is kept.
         OutputError: the run folder cannot be written.
     """
-    config = config or SchedulerConfig()
     options = options or ReplayOptions()
-    runner = runner or parse_cost(DEFAULT_COST)
+    config = config or options.deployment.config()
+    source = options.deployment if runner is None else None
+    runner = runner or options.deployment.make_runner()
     config.refuse_what_the_engine_refuses()
     if trace.has("remote_kv") and config.kv_role is None:
         config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
-    prepared = _prepare(trace, config, options)
+    prepared = prepare(trace, config, options)
     make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
     with closing(runner), OutputsFile.of(options.outputs, options.request_events) as outputs:
-        manifest = make_manifest(trace, prepared, config, options, info)
+        manifest = make_manifest(trace, prepared, config, options, info, source)
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
@@ -138,7 +146,8 @@ def replay(
                 progress=progress,
             )
             stalled = _run(replaying, options, sink)
-            return _finish(sink, manifest, config, options, stalled)
+            notes = runner.notes() if isinstance(runner, TellsNotes) else []
+            return _finish(sink, manifest, config, options, stalled, notes)
 
 
 def _sink(
@@ -157,17 +166,26 @@ def _sink(
     return folder
 
 
-def _prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
+def prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
+    """Deal with prompts that cannot fit, and speed the trace up."""
     prepared = fit_prompts(trace, config, options.too_long)
     if parse_speedup(options.speedup) != 1:
         prepared = scale(prepared, options.speedup)
     return prepared
 
 
-def make_arrivals(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Arrivals:
-    """Requests of a trace in the order and at the times the options ask for."""
+def make_arrivals(
+    trace: Trace, config: SchedulerConfig, options: ReplayOptions, *, keep_ids: bool = False
+) -> Arrivals:
+    """Requests of a trace in the order and at the times the options ask for.
+
+    `keep_ids`: let the rows keep what the trace says about prefixes.
+    """
     source = RequestSource(
-        trace, block_size=config.block_size, enable_prefix_caching=config.enable_prefix_caching
+        trace,
+        block_size=config.block_size,
+        enable_prefix_caching=config.enable_prefix_caching,
+        keep_ids=keep_ids,
     )
     match options.arrivals:
         case "all-at-once":
@@ -242,6 +260,7 @@ def _finish(
     config: SchedulerConfig,
     options: ReplayOptions,
     stalled: StallError | None,
+    notes: Sequence[str],
 ) -> Run:
     """Read the tables back, sum them up, and mark a stored run as complete."""
     if stalled is not None:
@@ -262,5 +281,6 @@ def _finish(
             sink.complete()
     if stalled is not None:
         raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
-    warnings = [*config.warnings(), *warn(summary, config.as_dict(), manifest["derived"])]
+    judged = warn(summary, config.as_dict(), manifest["derived"])
+    warnings = [*config.warnings(), *notes, *judged]
     return Run(summary, manifest, passes, requests, itl, warnings, path)

@@ -27,6 +27,7 @@ from schedbench.runner.golden_backend import (
 from schedbench.runner.vllm_doubles import CountingGrammar, StoreConnector, TokenIds
 
 Row = Mapping[str, Any]
+END_TOKEN = (1 << 40) + 1  # sampled where the model ends a request by itself; no segment has it
 CONNECTOR_NAME = "SchedbenchConnector"
 VLLM_ENVIRONMENT = {
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # V2 reports resumed requests among the new ones
@@ -135,6 +136,7 @@ class VllmBackend:
             sampling_params=SamplingParams(
                 max_tokens=request["max_tokens"],
                 min_tokens=request.get("min_tokens", 0),
+                stop_token_ids=[END_TOKEN],
                 structured_outputs=(
                     StructuredOutputsParams(json_object=True) if "grammar" in request else None
                 ),
@@ -192,9 +194,7 @@ class VllmBackend:
             ModelRunnerOutput(
                 req_ids=request_ids,
                 req_id_to_index={rid: index for index, rid in enumerate(request_ids)},
-                sampled_token_ids=[
-                    self._sample(rid, report.sampled.get(rid, 0)) for rid in request_ids
-                ],
+                sampled_token_ids=[self._sample(rid, report) for rid in request_ids],
                 kv_connector_output=KVConnectorOutput(**transfers),
             ),
         )
@@ -208,10 +208,13 @@ class VllmBackend:
             for output in client.outputs
         ]
 
-    def _sample(self, request_id: str, count: int) -> list[int]:
+    def _sample(self, request_id: str, report: PassReport) -> list[int]:
         request = self._scheduler.requests.get(request_id)
         first = request.num_output_tokens if request is not None else 0
-        return self._tokens.output(request_id, first, count)
+        tokens = self._tokens.output(request_id, first, report.sampled.get(request_id, 0))
+        if (end := report.ends_at.get(request_id)) is not None:
+            tokens[end] = END_TOKEN
+        return tokens
 
     def set_drafts(self, drafts: Mapping[str, int]) -> None:
         from vllm.v1.outputs import DraftTokenIds

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from schedbench.errors import UnsupportedError
-from schedbench.sched import async_mode, kv_connector, lora, streaming
+from schedbench.sched import async_mode, kv_connector, lora, spec_decode, streaming
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
@@ -30,7 +30,7 @@ from schedbench.sched.waiting_queues import WaitingQueues
 from schedbench.sched.what_if import admissions_that_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.kv_connector import KVConnector, TransferState
@@ -142,6 +142,14 @@ class Scheduler:
     ) -> EngineCoreOutputs:
         """Second half of a pass: fold in what the model returned."""
         return fold(self, scheduler_output, model_runner_output)
+
+    def update_draft_token_ids(self, drafts: Mapping[str, int]) -> None:
+        """Note how many drafts were proposed for each request after a pass."""
+        spec_decode.set_drafts(self, drafts)
+
+    def pause(self, state: PauseState) -> None:
+        """Pause, or go on."""
+        self.pause_state = state
 
     def finish_requests(self, request_ids: Iterable[str], status: RequestStatus) -> list[Request]:
         """End requests from outside, in the given order; returns those that were alive.

@@ -90,6 +90,10 @@ class WaitingQueues:
         other.skipped_waiting = CopiedQueue(_under(self.skipped_waiting, key), passed_over)
         return other
 
+    def lengths(self) -> list[int]:
+        """Of `waiting` and `skipped_waiting`."""
+        return [len(self.waiting), len(self.skipped_waiting)]
+
     def __len__(self) -> int:
         return len(self.waiting) + len(self.skipped_waiting)
 

@@ -1,0 +1,373 @@
+"""Two schedulers on one trace, pass by pass: this project's, and the installed vLLM's own class.
+
+`LockstepScheduler` decides as its base does and has the real class decide the same passes beside
+it. The first pass in which they differ ends the replay. The real class hears what this one hears:
+requests, aborts, pauses, resets, compiled grammars, transfers; tokens come from the trace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from schedbench.errors import UnsupportedError
+from schedbench.results.memory_log import MemoryRun
+from schedbench.runner.golden_backend import PassReport, Scheduled
+from schedbench.runner.record import Recorder
+from schedbench.runner.remote_kv import RemoteStore
+from schedbench.runner.replay import Progress, Replay
+from schedbench.runner.run import DEFAULT_KV_ROLE, ReplayOptions, make_arrivals, prepare
+from schedbench.runner.timers import Timers
+from schedbench.runner.timing_rows import TimingRows
+from schedbench.runner.trace_model import TraceModel
+from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+from schedbench.runner.waits import WAIT_LABELS
+from schedbench.runner.world import World
+from schedbench.sched.scheduler import PauseState, Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from schedbench.runner.api import Runner
+    from schedbench.runner.golden_backend import Backend
+    from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput, SchedulerOutput
+    from schedbench.sched.request import Request, RequestStatus
+    from schedbench.sched.scheduler import CacheReset
+    from schedbench.workloads.trace import Trace
+
+KEPT_PASSES = 3  # passes whose verdicts are told with a difference
+
+
+@dataclass
+class Divergence(Exception):  # noqa: N818 - an outcome, not a fault of the caller
+    """The first pass in which the two part: by column, what this project and vLLM decided."""
+
+    index: int
+    half: str  # schedule or update
+    columns: dict[str, tuple[object, object]]
+    state: dict[str, object] = field(default_factory=dict)  # before the pass
+    led_there: list[str] = field(default_factory=list)  # how the passes before it ended
+
+
+def flags_for(config: SchedulerConfig, *, has_encoder: bool) -> dict[str, Any]:
+    """The flags as the real class's driver takes them (those of a golden log's header)."""
+    return config.as_dict() | {
+        "prefix_caching_hash_algo": "sha256",
+        "async_scheduling": config.runs_ahead,
+        "kv_connector": config.kv_role is not None,
+        "kv_role": config.kv_role or "kv_both",
+        "encoder_budget": config.encoder_budget if has_encoder else None,
+        "encoder_cache_size": config.encoder_cache_embeds if has_encoder else None,
+        "pipeline_depth": None,
+        "throttle_interval": 1,
+    }
+
+
+class LockstepScheduler(Scheduler):
+    """This project's scheduler with another one beside it, held to the same decisions."""
+
+    beside: Backend
+    describe: Callable[[Request], dict[str, Any]]  # a request as the other one's driver takes it
+    other_store: RemoteStore | None = None  # whose clock has to go with this one's
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - the base's own
+        kwargs["counts_blocks"] = False  # ids are compared
+        super().__init__(*args, **kwargs)
+        self.num_compared = 0
+        self._others: deque[tuple[int, Scheduled]] = deque()
+        self._compiling: dict[str, Request] = {}
+        self._by_itself = False  # inside a call that ends requests of its own accord
+        self._recent: deque[str] = deque(maxlen=KEPT_PASSES)
+
+    def pause(self, state: PauseState) -> None:
+        super().pause(state)
+        self.beside.set_pause_state(state.name)
+
+    def add_request(self, request: Request) -> None:
+        self.beside.add_request(self.describe(request))
+        if request.grammar is not None:
+            self._compiling[request.request_id] = request
+        self._by_itself = True
+        super().add_request(request)
+        self._by_itself = False
+
+    def finish_requests(self, request_ids: Iterable[str], status: RequestStatus) -> list[Request]:
+        ids = list(request_ids)
+        if not self._by_itself:
+            self.beside.finish_requests([each for each in ids if each in self.requests])
+        return super().finish_requests(ids, status)
+
+    def reset_prefix_cache(self, *, preempt_running: bool = False) -> CacheReset:
+        self.beside.reset_prefix_cache(preempt=preempt_running)
+        self.beside.take_evictions()
+        return super().reset_prefix_cache(preempt_running=preempt_running)
+
+    def update_draft_token_ids(self, drafts: Mapping[str, int]) -> None:
+        self.beside.set_drafts(drafts)
+        super().update_draft_token_ids(drafts)
+
+    def schedule(self, *, throttle_prefills: bool = False) -> SchedulerOutput:
+        self._tell_of_grammars()
+        if self.other_store is not None:
+            self.other_store.now_ns = self.now_ns
+        state = self._state()
+        theirs = self.beside.schedule(throttle_prefills=throttle_prefills)
+        ours = super().schedule(throttle_prefills=throttle_prefills)
+        index = self.num_compared
+        pairs = {
+            "tokens": (list(ours.num_scheduled_tokens.items()), list(theirs.tokens.items())),
+            "new": ([r.request_id for r in ours.scheduled_new_reqs], theirs.new),
+            "resumed": ([r.request_id for r in ours.scheduled_resumed_reqs], theirs.resumed),
+            "evicted": (
+                [victim.request.request_id for victim in ours.victims],
+                self.beside.take_evictions(),
+            ),
+            "drafts": (ours.scheduled_spec_decode_tokens, theirs.drafts),
+            "encoder_inputs": (ours.scheduled_encoder_inputs, theirs.encoder_inputs),
+            "queues": (self._queue_lengths(), self.beside.queue_lengths()),
+            "free_blocks": (self.kv_cache.pool.num_free, self.beside.num_free_blocks()),
+        }
+        self._compare(index, "schedule", pairs, state)
+        self._recent.append(
+            f"pass {index}: running loop {ours.running_stop.label}, "
+            f"admission {ours.admission_stop.label}"
+        )
+        self._others.append((index, theirs))
+        self.num_compared += 1
+        return ours
+
+    def update_from_output(
+        self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
+    ) -> EngineCoreOutputs:
+        index, scheduled = self._others.popleft()
+        if self.other_store is not None and self.transfers is not None:
+            self.other_store.now_ns = self.transfers.connector.now_ns  # type: ignore[attr-defined]
+            self.other_store.report()  # what it would report is told by the trace's own store
+        state = self._state()
+        ends_at = self._ends(model_runner_output.num_sampled_tokens)
+        report = PassReport(model_runner_output.num_sampled_tokens, ends_at=ends_at)
+        if (transfers := model_runner_output.kv_connector_output) is not None:
+            report = PassReport(
+                model_runner_output.num_sampled_tokens,
+                loaded=transfers.finished_recving,
+                sent=transfers.finished_sending,
+                invalid_blocks=sorted(transfers.invalid_block_ids),
+                ends_at=ends_at,
+            )
+        theirs = self.beside.update(scheduled, report)
+        self._by_itself = True
+        ours = super().update_from_output(scheduler_output, model_runner_output)
+        self._by_itself = False
+        emitted = [
+            (r.request_id, ours.num_new_tokens.get(r.request_id, 1), ours.reasons.get(r))
+            for r in ours.emitted
+        ] + [(r.request_id, 0, "error") for r in ours.errors]
+        pairs = {
+            "outputs": (
+                emitted,
+                [(each.request_id, each.num_tokens, each.finish_reason) for each in theirs],
+            ),
+            "queues": (self._queue_lengths(), self.beside.queue_lengths()),
+            "free_blocks": (self.kv_cache.pool.num_free, self.beside.num_free_blocks()),
+        }
+        self._compare(index, "update", pairs, state)
+        return ours
+
+    def _compare(
+        self,
+        index: int,
+        half: str,
+        pairs: dict[str, tuple[Any, Any]],
+        state: dict[str, object],
+    ) -> None:
+        columns = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        if columns:
+            raise Divergence(index, half, columns, state, list(self._recent))
+
+    def _ends(self, sampled: Mapping[str, int]) -> dict[str, int]:
+        """Where among the tokens of this pass the model ends a request by itself."""
+        found = {}
+        for request_id, count in sampled.items():
+            request = self.requests.get(request_id)
+            if request is None or request.is_finished or request.eos_after is None:
+                continue
+            place = request.eos_after - request.num_output_tokens - 1
+            if 0 <= place < count:
+                found[request_id] = place
+        return found
+
+    def _tell_of_grammars(self) -> None:
+        for request_id, request in list(self._compiling.items()):
+            assert request.grammar is not None
+            if request.grammar.ready or request.grammar.failed:
+                del self._compiling[request_id]
+                if request_id in self.requests:
+                    self.beside.compile_grammar(request_id, failed=request.grammar.failed)
+
+    def _queue_lengths(self) -> list[int]:
+        return [len(self.running), *self.queues.lengths()]
+
+    def _state(self) -> dict[str, object]:
+        return {
+            "running": [str(request) for request in self.running],
+            "waiting": [str(request) for request in self.queues],
+            "free_blocks": self.kv_cache.pool.num_free,
+        }
+
+
+def described(request: Request, hash_block_tokens: int | None) -> dict[str, Any]:
+    """A request as a golden scenario has it, its prompt in segments that share as its ids do.
+
+    Raises:
+        UnsupportedError: the trace names blocks of generated tokens, which have no segments.
+    """
+    row = request.tag
+    found: dict[str, Any] = {
+        "id": request.request_id,
+        "arrival": request.arrival_time,
+        "prompt": _segments(request, hash_block_tokens),
+        "max_tokens": request.max_tokens,
+        "priority": request.priority,
+        "resumable": request.resumable,
+    }
+    if request.lora_id:
+        found["lora"] = request.lora_id
+    if row is not None and row.cache_salt is not None:
+        found["cache_salt"] = str(row.cache_salt)
+    if request.grammar is not None:
+        found["grammar"] = {"reject_after": request.grammar.tokens_left}
+    if request.encoder_inputs:
+        found["mm"] = [
+            {"offset": item.offset, "length": item.num_tokens, "hash": item.identifier}
+            for item in request.encoder_inputs
+        ]
+    return found
+
+
+def _segments(request: Request, hash_block_tokens: int | None) -> list[list[Any]]:
+    row = request.tag
+    if row is None or row.hash_ids is None or hash_block_tokens is None:
+        return [[f"p:{request.request_id}:{request.arrival_time}", request.num_prompt_tokens]]
+    if row.output_hash_ids:
+        raise UnsupportedError(
+            "output_hash_ids: the real class hashes tokens, and a trace does not have those of the "
+            "output; drop the column to compare the rest"
+        )
+    left, segments = request.num_prompt_tokens, []
+    for each in row.hash_ids:
+        length = min(hash_block_tokens, left)
+        segments.append([f"h{each}", length])
+        left -= length
+    if left:
+        segments.append([f"p:{request.request_id}", left])
+    return segments
+
+
+class StoreBeside:
+    """A second remote store, told the same as the trace's own, for the real class to ask."""
+
+    has_pending_block_frees = False
+
+    def __init__(self, store: RemoteStore) -> None:
+        self.store = store
+
+    def matched_tokens(
+        self, request_id: str, num_tokens: int, num_computed: int
+    ) -> tuple[int | None, bool]:
+        asked: Any = SimpleNamespace(request_id=request_id, num_tokens=num_tokens)
+        found = self.store.get_num_new_matched_tokens(asked, num_computed)
+        self._asked = asked
+        self._matched = found[0] or 0
+        return found
+
+    def load_started(self, request_id: str) -> None:
+        assert self._asked.request_id == request_id
+        self.store.update_state_after_alloc(self._asked, self._matched)
+
+    def request_finished(self, request_id: str) -> bool:
+        return self.store.request_finished(SimpleNamespace(request_id=request_id))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """What came of a comparison: passes that were equal, and the first that was not."""
+
+    num_passes: int
+    divergence: Divergence | None
+    vllm_version: str
+
+
+def verify_trace(
+    trace: Trace,
+    config: SchedulerConfig,
+    runner: Runner,
+    options: ReplayOptions,
+    progress: Progress | None = None,
+) -> Lockstep:
+    """Replay a trace through both schedulers, until it ends or they part.
+
+    Raises:
+        UnsupportedError: vLLM is not installed, or is of another release than the flags ask for.
+    """
+    version = installed_release(getattr(config, "vllm_version", "0.26.0"))
+    if trace.has("remote_kv") and config.kv_role is None:
+        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    prepared = prepare(trace, config, options)
+    has_remote = config.kv_role is not None
+    world = World(block_size=config.block_size, has_remote_kv=has_remote)
+    store = StoreBeside(RemoteStore(Timers(), config.block_size))
+    scheduler = LockstepScheduler(config, world.store)
+    scheduler.beside = VllmBackend(flags_for(config, has_encoder=trace.has("encoder")), store)
+
+    def describe(request: Request) -> dict[str, Any]:
+        row = request.tag
+        if row is not None and row.remote_kv is not None:
+            store.store.add(request.request_id, row.remote_kv, row.added_ns)
+        return described(request, trace.hash_block_tokens)
+
+    scheduler.describe = describe
+    scheduler.other_store = store.store if has_remote else None
+    sink = MemoryRun(WAIT_LABELS)
+    runner.open(config)
+    replaying = Replay(
+        scheduler=scheduler,
+        arrivals=make_arrivals(prepared, config, options, keep_ids=True),
+        world=world,
+        model=TraceModel(config.num_speculative_tokens, options.spec_acceptance, options.seed),
+        runner=runner,
+        recorder=Recorder(scheduler, sink.passes, sink.requests),
+        timings=TimingRows(sink.timings),
+        events=options.events,
+        progress=progress,
+        short_way=False,
+    )
+    try:
+        with closing(runner):
+            replaying.run()
+    except Divergence as parted:
+        return Lockstep(scheduler.num_compared, parted, version)
+    return Lockstep(scheduler.num_compared, None, version)
+
+
+def installed_release(wanted: str) -> str:
+    """Release of the installed vLLM, which has to be the one the flags ask for."""
+    try:
+        found = vllm_version()
+    except PackageNotFoundError as error:
+        raise UnsupportedError(
+            "vLLM is not installed beside schedbench, so there is nothing to compare with. "
+            f"`make vllm-env VERSION={wanted}` builds an environment that has it, without a GPU; "
+            "run the schedbench in it"
+        ) from error
+    if found != wanted:
+        raise UnsupportedError(
+            f"the installed vLLM is {found}, and --vllm-version is {wanted}: ask for "
+            f"--vllm-version {found}, or run in an environment with {wanted}"
+        )
+    return found
