@@ -148,7 +148,7 @@ class Replay:
         """Replay until nothing is left to come."""
         while True:
             upcoming = self._next_ns()
-            if upcoming is not None and upcoming <= self.now_ns:
+            while upcoming is not None and upcoming <= self.now_ns:  # an abort lets others come
                 self._take_what_is_due()
                 upcoming = self._next_ns()
             if self._may_run():

@@ -92,7 +92,8 @@ class SteadyDecodes:
     def enter(self) -> bool:
         """Put the decodes aside, if the next pass can go the short way."""
         if self._is_in:
-            return not self._has_chunk and len(self._ledger) <= self._scheduler.config.token_budget
+            budget = self._scheduler.config.token_budget
+            return not self._has_chunk and 0 < len(self._ledger) <= budget
         if not self._possible or self._scheduler.pause_state is not PauseState.UNPAUSED:
             return False
         if self._wait:

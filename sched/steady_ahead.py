@@ -73,7 +73,7 @@ class SteadyAhead:
         scheduler = self._scheduler
         if self._is_in:
             seats = len(self._ledger) + len(self._joining)
-            return not self._must_leave and seats <= scheduler.config.token_budget
+            return not self._must_leave and 0 < seats <= scheduler.config.token_budget
         if not self._possible or not one_in_flight:
             return False
         if scheduler.pause_state is not PauseState.UNPAUSED:
