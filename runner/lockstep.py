@@ -355,17 +355,17 @@ def verify_trace(
     return Lockstep(scheduler.num_compared, None, version)
 
 
-def installed_release(wanted: str) -> str:
-    """Release of the installed vLLM, which has to be the one the flags ask for."""
+def installed_release(wanted: str | None) -> str:
+    """Release of the installed vLLM, which has to be the one asked for (None: any)."""
     try:
         found = vllm_version()
     except PackageNotFoundError as error:
         raise UnsupportedError(
-            "vLLM is not installed beside schedbench, so there is nothing to compare with. "
-            f"`make vllm-env VERSION={wanted}` builds an environment that has it, without a GPU; "
-            "run the schedbench in it"
+            "vLLM is not installed beside schedbench, so there is nothing to compare with. `make "
+            f"vllm-env VERSION={wanted or '0.26.0'}` builds an environment that has it, without a "
+            "GPU; run the schedbench in it"
         ) from error
-    if found != wanted:
+    if wanted is not None and found != wanted:
         raise UnsupportedError(
             f"the installed vLLM is {found}, and --vllm-version is {wanted}: ask for "
             f"--vllm-version {found}, or run in an environment with {wanted}"
