@@ -1,13 +1,17 @@
 """From flags on a command line to the configuration of a replay."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
 from schedbench.cli.serve_args import ServeArgs, parse_serve_args
+from schedbench.cli.serving import assumed_serving, known_model, make_deployment, spelling
 from schedbench.cli.values import FLAGS, parse_value, show_value, shown_option
-from schedbench.sched.config import SchedulerConfig
+
+if TYPE_CHECKING:
+    from schedbench.runner.deployment import Deployment
+    from schedbench.sched.config import SchedulerConfig
 
 ABOUT_THE_SERVER = (
     "num_gpu_blocks",
@@ -18,27 +22,75 @@ ABOUT_THE_SERVER = (
 )
 """Flags whose defaults are guesses: a real server derives them from its model and its GPU."""
 
+SAMPLE_BLOCKS = 2_500
+"""The shipped sample's pool: small, so that its traffic fills it and requests are evicted."""
+
+NOTHING: Mapping[str, Any] = {}
+_DECIDE_THE_POOL = {"num_gpu_blocks", "gpu", "gpu_memory_utilization", "recorded"}
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What a command line says of the scheduler: `given` by field, and what it leaves open."""
+    """What a command line says: `given` by flag, what serves, and flags that stand in.
+
+    A flag that stands in holds where it is not given; it belongs to the shipped sample.
+    """
 
     given: dict[str, Any]
+    deployment: "Deployment"
     without_effect: dict[str, list[str]] = field(default_factory=dict)
+    standing_in: dict[str, Any] = field(default_factory=dict)
 
-    def config(self, **changed: Any) -> SchedulerConfig:  # noqa: ANN401 - by field
-        """The configuration, with some flags changed. Raises what SchedulerConfig raises."""
-        return SchedulerConfig(**{**self.given, **changed})
+    @property
+    def flags(self) -> dict[str, Any]:
+        """Flags that are not derived."""
+        return {**self.standing_in, **self.given}
+
+    def config(self) -> "SchedulerConfig":
+        """The configuration. Raises what SchedulerConfig and Deployment raise."""
+        return self.deployment.config(self.flags)
 
     def assumed(self, *apart: str) -> dict[str, str]:
         """Flags about the server that nobody gave, with the value they got; some left out."""
-        names = [name for name in ABOUT_THE_SERVER if name not in {*self.given, *apart}]
-        return {shown_option(name): show_value(FLAGS[name].default) for name in names}
+        if self.deployment.recorded is not None:
+            return {}
+        plans_pool = "num_gpu_blocks" not in {*self.flags, *apart}
+        serving = assumed_serving(self.deployment, plans_pool=plans_pool)
+        varied = {spelling(name) for name in apart}
+        found = {option: text for option, text in serving.items() if option not in varied}
+        settled = {**self.deployment.derived(self.flags), **self.standing_in}
+        varies = {name for name in settled if name in self._derived_anew(apart)}
+        for name in ABOUT_THE_SERVER:
+            if name not in {*self.given, *apart}:
+                value = show_value(settled.get(name, FLAGS[name].default))
+                found[shown_option(name)] = "(anew at each point)" if name in varies else value
+        return found
+
+    def _derived_anew(self, axes: Sequence[str]) -> set[str]:
+        """Flags that a server derives from something that a sweep varies."""
+        from schedbench.runner.deployment import DERIVED, SERVING_AXES
+
+        if set(axes) & (set(SERVING_AXES) - {"cost"}):
+            return set(DERIVED) - self.standing_in.keys()
+        if set(axes) & {*DERIVED, "block_size"}:
+            return {"num_gpu_blocks"} - self.standing_in.keys()
+        return set()
 
 
-def settle(given: Mapping[str, Any], serve_args: str | None) -> Settings:
-    """Put `--serve-args` and single flags together; the single ones win, and it is said."""
+def settle(
+    given: Mapping[str, Any],
+    serve_args: str | None,
+    serving: Mapping[str, Any] = NOTHING,
+    *,
+    is_sample: bool = False,
+    axes: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Put `--serve-args` and single options together; the single ones win, and it is said.
+
+    `axes` is what a sweep varies, which is in neither of the two.
+    """
     served = ServeArgs() if serve_args is None else parse_serve_args(serve_args)
+    said = {*given, *serving, *(axes or {})}
     from_server = {name: parse_value(name, text) for name, text in served.used.items()}
     for name in given.keys() & from_server.keys():
         if given[name] != from_server[name]:
@@ -48,4 +100,25 @@ def settle(given: Mapping[str, Any], serve_args: str | None) -> Settings:
             )
     for about, names in served.without_effect.items():
         console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
-    return Settings({**from_server, **given}, served.without_effect)
+    return Settings(
+        {name: value for name, value in from_server.items() if name not in said} | dict(given),
+        make_deployment(serving, _served(served, said)),
+        served.without_effect,
+        {} if not is_sample or said & _DECIDE_THE_POOL else {"num_gpu_blocks": SAMPLE_BLOCKS},
+    )
+
+
+def _served(served: ServeArgs, said: set[str]) -> dict[str, Any]:
+    """Model and GPU of a server's command line; the model only if its widths are known here."""
+    found = dict(served.served)
+    name = found.pop("model", None)
+    if name is None or "model" in said:
+        return found
+    known = known_model(name)
+    if known is None:
+        console.note(
+            f"{name} is not built in: its times and its pool are taken to be those of "
+            "llama-3.1-8b; give --model with a folder that has its config.json"
+        )
+        return found
+    return {**found, "model": known}

@@ -11,7 +11,7 @@ from schedbench.cli.command import option
 from schedbench.cli.flags import PANEL, ServeArgsOption, metavar_of
 from schedbench.cli.help import Command
 from schedbench.cli.ranges import parse_flag_values
-from schedbench.cli.values import FLAGS, SWITCH_WORDS, is_switch, show_value, spellings
+from schedbench.cli.values import FLAGS, SWITCH_WORDS, default_text, is_switch, spellings
 from schedbench.sched.config import option_of
 
 
@@ -73,7 +73,7 @@ def _list_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
     declared = typer.Option(
         *spellings(name),
         help=known.metadata["help"],
-        show_default=False if known.default is None else show_value(known.default),
+        show_default=default_text(name),
         metavar="on,off" if is_switch(name) else f"{metavar_of(name)},...",
         rich_help_panel=PANEL,
     )

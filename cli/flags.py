@@ -11,10 +11,10 @@ from schedbench.cli.command import option
 from schedbench.cli.values import (
     FLAGS,
     choices_of,
+    default_text,
     is_switch,
     kind_of,
     parse_value,
-    show_value,
     spellings,
 )
 
@@ -68,7 +68,7 @@ def _flag_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
     declared = typer.Option(
         *options,
         help=known.metadata["help"],
-        show_default=False if known.default is None else show_value(known.default),
+        show_default=default_text(name),
         metavar=None if switch else metavar_of(name),
         rich_help_panel=PANEL,
     )

@@ -1,6 +1,7 @@
 """Traces and replay options from what was typed."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,18 @@ class Input:
         return "the shipped sample" if self.path is None else self.path
 
 
-def tell_if_sample(given: str | None, command: str) -> None:
-    """Say that the shipped sample is used, and how to name a trace."""
-    if given is None:
-        console.note(
-            f"no trace named: this is the shipped sample; `schedbench {command} TRACE` takes yours"
-        )
+def tell_if_sample(
+    given: str | None, command: str, standing_in: Mapping[str, Any] | None = None
+) -> None:
+    """Say that the shipped sample is used, on what pool, and how to name a trace."""
+    if given is not None:
+        return
+    blocks = (standing_in or {}).get("num_gpu_blocks")
+    pool = f", on a pool of {blocks:,} KV blocks, which its traffic fills" if blocks else ""
+    console.note(
+        f"no trace named: this is the shipped sample{pool}; `schedbench {command} TRACE` takes "
+        "yours"
+    )
 
 
 def cut(trace: "Trace", window: Window) -> "Trace":

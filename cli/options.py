@@ -9,7 +9,7 @@ import typer
 
 from schedbench.results.export import Format
 
-TRACE, LOAD, OUTPUT = "Trace", "Load and time", "Output"
+TRACE, LOAD, OUTPUT = "Trace", "Load", "Output"
 
 
 class TooLongAction(StrEnum):
@@ -152,11 +152,13 @@ Speedup = Annotated[
         rich_help_panel=LOAD,
     ),
 ]
+
+
 Cost = Annotated[
     str | None,
     typer.Option(
-        metavar="KIND:TIME,...",
-        help="How long a pass takes: linear:8ms,0.03ms (base, and for each token) or pass:1ms.",
+        metavar="KIND:TIME",
+        help="Logical time: linear:8ms,0.03ms (base, and for each token) or pass:1ms.",
         show_default="linear:8ms,0.03ms",
         rich_help_panel=LOAD,
     ),

@@ -16,16 +16,14 @@ _PARTS = 3
 
 def parse_flag_values(name: str, text: str) -> list[Any]:
     """The values of a scheduler flag. Raises UsageError naming option, text and form."""
-    option = option_of(name)
-    return _distinct(
-        [
-            value
-            for part in text.split(",")
-            for value in _values(part, option, kind_of(name), lambda word: parse_value(name, word))
-        ],
-        option,
-        text,
-    )
+    return parse_values(text, option_of(name), kind_of(name), lambda word: parse_value(name, word))
+
+
+def parse_values(text: str, option: str, kind: object, parse: Callable[[str], Any]) -> list[Any]:
+    """The values of any option whose single values `parse` reads."""
+    parts = text.split(",")
+    values = [value for part in parts for value in _values(part, option, kind, parse)]
+    return _distinct(values, option, text)
 
 
 def parse_speedups(text: str) -> list[str]:

@@ -10,7 +10,6 @@ from schedbench.cli.flags import Flags
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import (
     ArrivalsMode,
-    Cost,
     Load,
     Printing,
     Speedup,
@@ -20,9 +19,11 @@ from schedbench.cli.options import (
 )
 from schedbench.cli.plots import Plot, check_plot
 from schedbench.cli.reading import Reading
+from schedbench.cli.serving import Serving, tell_idle_gpu
 from schedbench.cli.values import shown_option
 from schedbench.errors import UsageError
 
+AT_ONCE = ArrivalsMode.AT_ONCE
 LOOSENED_BY = {
     "kv_blocks": "num_gpu_blocks",
     "seats": "max_num_seqs",
@@ -31,8 +32,8 @@ LOOSENED_BY = {
 """The flag to raise for each limit that can bind."""
 
 if TYPE_CHECKING:
-    from schedbench.cli.progress import ReplayProgress
-    from schedbench.runner.run import Run
+    from schedbench.runner.run import ReplayOptions, Run
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
 
@@ -41,6 +42,7 @@ def replay(
     flags: Flags,
     window: Window,
     load: Load,
+    serving: Serving,
     decisions: Decisions,
     reading: Reading,
     streams: Streams,
@@ -48,7 +50,6 @@ def replay(
     printing: Printing,
     trace: TraceFile = None,
     speedup: Speedup = "1",
-    cost: Cost = None,
     plot: Plot = False,
 ) -> None:
     """Replay a trace through vLLM's scheduler: a pass log, a summary, warnings.
@@ -58,15 +59,11 @@ def replay(
     if storing.no_store and storing.out is not None:
         raise UsageError("--no-store keeps nothing and --out says where to keep it: give one")
     check_plot(plot=plot, form=printing.chosen)
-    from schedbench.runner.clock import parse_cost
-    from schedbench.runner.run import DEFAULT_COST
-    from schedbench.runner.run import replay as run_replay
-
-    settings = settle(flags.given, flags.serve_args)
-    config, runner = settings.config(), parse_cost(cost or DEFAULT_COST)
-    assumed = settings.assumed() | ({} if cost else {"--cost": DEFAULT_COST})
+    settings = settle(flags.given, flags.serve_args, serving.given, is_sample=trace is None)
+    config, assumed = settings.config(), settings.assumed()
     options = replay_options(
         load,
+        deployment=settings.deployment,
         speedup=speedup,
         assumed=[f"{option} {value}" for option, value in assumed.items()],
         scheduler=decisions.scheduler,
@@ -75,25 +72,35 @@ def replay(
         outputs=streams.outputs,
         request_events=streams.request_events,
     )
-    tell_if_sample(trace, "replay")
+    tell_if_sample(trace, "replay", settings.standing_in)
+    tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
-    with _progress(loaded, load) as progress:
-        run = run_replay(
-            loaded,
+    run = _run(loaded, config, options, storing, by_arrivals=load.arrivals is not AT_ONCE)
+    for sentence in settings.deployment.warnings(config, settings.flags):
+        console.warning(sentence)
+    _show(run, trace, assumed, printing, plot=plot)
+
+
+def _run(
+    trace: "Trace",
+    config: "SchedulerConfig",
+    options: "ReplayOptions",
+    storing: Storing,
+    *,
+    by_arrivals: bool,
+) -> "Run":
+    from schedbench.cli.progress import ReplayProgress
+    from schedbench.runner.run import replay as run_replay
+
+    with ReplayProgress(trace.num_requests, by_arrivals) as progress:
+        return run_replay(
+            trace,
             config,
-            runner,
             options=options,
             out=storing.out,
             store=not storing.no_store,
             progress=progress,
         )
-    _show(run, trace, assumed, printing, plot=plot)
-
-
-def _progress(trace: "Trace", load: Load) -> "ReplayProgress":
-    from schedbench.cli.progress import ReplayProgress
-
-    return ReplayProgress(trace.num_requests, load.arrivals is not ArrivalsMode.AT_ONCE)
 
 
 def _show(
@@ -107,16 +114,22 @@ def _show(
     from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
     from schedbench.results.summary_sheets import run_view
+    from schedbench.runner.plugins import OWN_SCHEDULER
 
     manifest = run.manifest
     title = " · ".join(
         [
             Path(manifest["trace"]["path"] or "trace").name,
             f"vLLM {manifest['vllm_version']}, {manifest['scheduling']} scheduling",
-            manifest["time"]["description"],
         ]
     )
-    view = run_view(title, run.summary, warnings=run.warnings, assumed=assumed)
+    told = manifest["time"]["description"]
+    about = {"time": f"logical, {told}" if manifest["time"]["source"] == "clock" else told}
+    if manifest["policy_class"] is not None:
+        about["policy"] = manifest["policy_class"]
+    if manifest["engine"] != OWN_SCHEDULER:
+        about["scheduler"] = manifest["engine"]
+    view = run_view(title, run.summary, warnings=run.warnings, about=about, assumed=assumed)
     print_view(view, printing.chosen)
     if plot:
         show_plots([("", run.passes)])

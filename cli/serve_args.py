@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 from schedbench.cli.serve_flags import ServeFlag, serve_flags
 from schedbench.cli.serve_json import JSON_FLAGS, Given, spelled_out
@@ -21,15 +22,31 @@ SHORT_FORMS = {
     "-pp": "--pipeline-parallel-size",
     "-sc": "--speculative-config",
     "--spec-tokens": "--num-speculative-tokens",
+    "-tp": "--tensor-parallel-size",
 }
 """vLLM's own, of flags that are read here."""
+
+SERVED = {
+    "--model": "model",
+    "--tensor-parallel-size": "tensor_parallel_size",
+    "--dtype": "dtype",
+    "--gpu-memory-utilization": "gpu_memory_utilization",
+    "--enforce-eager": "enforce_eager",
+}
+"""Flags about model and GPU that are read here, by field of a Deployment."""
+
+_DTYPES = {"half": "float16", "float": "float32"}  # other words that vLLM has for them
 
 
 @dataclass
 class ServeArgs:
-    """`used`: text by field of SchedulerConfig. `without_effect`: flags by what they concern."""
+    """`used`: text by field of SchedulerConfig. `without_effect`: flags by what they concern.
+
+    `served`: text by field of a Deployment; the model as it stands on the line.
+    """
 
     used: dict[str, str] = field(default_factory=dict)
+    served: dict[str, Any] = field(default_factory=dict)
     without_effect: dict[str, list[str]] = field(default_factory=dict)
     has_lora: bool | None = None
 
@@ -42,7 +59,10 @@ def parse_serve_args(text: str) -> ServeArgs:
         UsageError: a flag that `vllm serve` 0.26 does not have, or one without its value.
     """
     found = ServeArgs()
-    for given in _flags(_words(text)):
+    words = _words(text)
+    if words and not words[0].startswith("-"):
+        found.served["model"] = words[0]
+    for given in _flags(words):
         _sort(given, found)
     _settle_lora(found)
     return found
@@ -81,7 +101,7 @@ def _words(text: str) -> list[str]:
 
 
 def _flags(words: list[str]) -> Iterator[Given]:
-    """Flags with their values. Words that belong to no flag name the model, and are left out."""
+    """Flags with their values. Words that belong to no flag are left out."""
     at = 0
     while at < len(words):
         word, at = words[at], at + 1
@@ -127,7 +147,7 @@ def _arity(name: str) -> tuple[int, int]:
 def _own_switch(name: str) -> bool | None:
     """What a switch of the scheduler, or LoRA, is set to by this name."""
     switches = {option_of(each) for each in FLAGS if is_switch(each)}
-    switches.add("--enable-lora")
+    switches |= {"--enable-lora", "--enforce-eager"}
     if name in switches:
         return True
     return False if name.replace("--no-", "--", 1) in switches else None
@@ -142,9 +162,19 @@ def _sort(given: Given, found: ServeArgs) -> None:
     base = given.name.replace("--no-", "--", 1) if switched is False else given.name
     if base == "--enable-lora":
         found.has_lora = switched
+    elif base in SERVED:
+        _serve(base, given, switched, found)
     else:
         text = given.values[0] if switched is None else ON if switched else OFF
         found.used[_field_of(base)] = text
+
+
+def _serve(name: str, given: Given, switched: bool | None, found: ServeArgs) -> None:
+    value = given.values[0] if switched is None else switched
+    if name != "--dtype":
+        found.served[SERVED[name]] = value
+    elif value != "auto":
+        found.served["dtype"] = _DTYPES.get(str(value), value)
 
 
 def _pass_over(given: Given, flag: ServeFlag, found: ServeArgs) -> None:

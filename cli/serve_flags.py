@@ -1,4 +1,4 @@
-"""Every flag of `vllm serve` 0.26 that is no scheduler flag, and why it does not count here.
+"""Every flag of `vllm serve` 0.26 that neither the scheduler nor time depends on, and why.
 
 A name is followed by `?` where it is a switch (with a `--no-` form), by `+` where it takes several
 values, and by `|` and its short forms.
@@ -61,7 +61,7 @@ NO_EFFECT = {
         --profiler-config --kv-events-config
         """,
     "which model runs, and its weights": """
-        --model --runner --convert --trust-remote-code? --dtype --seed --hf-config-path
+        --runner --convert --trust-remote-code? --seed --hf-config-path
         --allowed-local-media-path --allowed-media-domains+ --revision --code-revision
         --quantization|-q --quantization-config --allow-deprecated-quantization?
         --enable-return-routed-experts? --config-format --hf-token --hf-overrides
@@ -72,9 +72,8 @@ NO_EFFECT = {
         --pt-load-map-location --max-parallel-loading-workers --weight-transfer-config
         --additional-config --spec-model
         """,
-    "how long a pass takes, which --cost says": """
-        --tensor-parallel-size|-tp --enforce-eager? --disable-cascade-attn?
-        --attention-backend --attention-config|-ac --compilation-config|-cc
+    "how long a pass takes, beyond what the model of time knows": """
+        --disable-cascade-attn? --attention-backend --attention-config|-ac --compilation-config|-cc
         --cudagraph-capture-sizes+ --max-cudagraph-capture-size --kernel-config
         --ir-op-priority --enable-flashinfer-autotune? --enable-bf16x3-router-gemm?
         --moe-backend --linear-backend --optimization-level|-O --distributed-executor-backend
@@ -87,8 +86,8 @@ NO_EFFECT = {
         --disable-custom-all-reduce? --worker-cls --worker-extension-cls --gdn-prefill-backend
         --dcp-comm-backend --dcp-kv-cache-interleave-size --cp-kv-cache-interleave-size
         """,
-    "how many KV blocks fit, which --num-gpu-blocks says": """
-        --gpu-memory-utilization --kv-cache-memory-bytes --kv-cache-dtype
+    "how many KV blocks fit, beyond what the formula knows; --num-gpu-blocks says": """
+        --kv-cache-memory-bytes --kv-cache-dtype
         --calculate-kv-scales? --kv-cache-dtype-skip-layers+ --offload-backend --cpu-offload-gb
         --cpu-offload-params+ --offload-group-size --offload-num-in-group
         --offload-prefetch-step --offload-params+

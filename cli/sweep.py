@@ -19,13 +19,15 @@ from schedbench.cli.options import (
     TraceFile,
     Window,
 )
-from schedbench.cli.ranges import parse_costs, parse_speedups
+from schedbench.cli.ranges import parse_speedups
 from schedbench.cli.reading import Reading
+from schedbench.cli.serving import ServingLists, tell_idle_gpu
 from schedbench.cli.sweep_end import show, tell_folder
 from schedbench.cli.values import parse_count
 from schedbench.errors import StallError, UsageError
 
 if TYPE_CHECKING:
+    from schedbench.cli.configure import Settings
     from schedbench.runner.sweep import Outcome, Plan
     from schedbench.workloads.trace import Trace
 
@@ -35,16 +37,6 @@ Speedups = Annotated[
         "--speedup",
         metavar="F,...",
         help="2 means twice as fast: every arrival at half its time.",
-        rich_help_panel=LOAD,
-    ),
-]
-Costs = Annotated[
-    str | None,
-    typer.Option(
-        "--cost",
-        metavar="KIND:TIME,...",
-        help="How long a pass takes: linear:8ms,0.03ms (base, and for each token) or pass:1ms.",
-        show_default="linear:8ms,0.03ms",
         rich_help_panel=LOAD,
     ),
 ]
@@ -69,8 +61,8 @@ def sweep(
     flags: FlagLists,
     window: Window,
     speedup: Speedups = "1",
-    cost: Costs = None,
     load: Load,
+    serving: ServingLists,
     decisions: DecisionLists,
     reading: Reading,
     storing: Storing,
@@ -86,13 +78,21 @@ def sweep(
 
     Exit code 3 means that no point finished; 130 that it was interrupted, with what is there shown.
     """
-    plan = _plan(flags, speedup, cost, load, decisions)
-    workers = None if jobs is None else max(1, parse_count(jobs, "--jobs"))
+    options = {
+        **flags.given,
+        "speedup": parse_speedups(speedup),
+        **decisions.given,
+        **serving.given,
+    }
+    plan, settings = _plan(
+        options, flags.serve_args, load, is_sample=trace is None, no_steady=decisions.no_steady
+    )
     total = len(plan.points())
-    tell_if_sample(trace, "sweep")
+    tell_if_sample(trace, "sweep", settings.standing_in)
+    tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
     folder = _folder(storing, resume, loaded, plan)
-    outcomes, was_interrupted = _run(loaded, plan, folder, workers)
+    outcomes, was_interrupted = _run(loaded, plan, folder, _workers(jobs, settings))
     show(loaded, plan, outcomes, printing)
     tell_folder(folder, outcomes, total - len(outcomes))
     if was_interrupted:
@@ -101,13 +101,8 @@ def sweep(
         raise StallError("no point of the sweep finished; the reasons stand above")
 
 
-def _axes(
-    flags: FlagLists, speedup: str, cost: str | None, decisions: DecisionLists
-) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+def _axes(options: dict[str, list[Any]]) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     """Options with several values, and the one value of the others."""
-    options = {**flags.given, "speedup": parse_speedups(speedup), **decisions.given}
-    if cost is not None:
-        options["cost"] = parse_costs(cost)
     axes = {name: values for name, values in options.items() if len(values) > 1}
     if not axes:
         raise UsageError(
@@ -118,25 +113,36 @@ def _axes(
 
 
 def _plan(
-    flags: FlagLists, speedup: str, cost: str | None, load: Load, decisions: DecisionLists
-) -> "Plan":
-    from schedbench.runner.run import DEFAULT_COST
+    options: dict[str, list[Any]],
+    serve_args: str | None,
+    load: Load,
+    *,
+    is_sample: bool,
+    no_steady: bool,
+) -> tuple["Plan", "Settings"]:
+    from schedbench.runner.deployment import SERVING_AXES
     from schedbench.runner.sweep import OPTION_AXES, Plan
 
-    axes, fixed = _axes(flags, speedup, cost, decisions)
-    cost = fixed.pop("cost", None)
+    axes, fixed = _axes(options)
     more = {name: fixed.pop(name) for name in OPTION_AXES if name in fixed}
-    settings = settle(fixed, flags.serve_args)
+    serving = {name: fixed.pop(name) for name in SERVING_AXES if name in fixed}
+    settings = settle(fixed, serve_args, serving, is_sample=is_sample, axes=axes)
     assumed = settings.assumed(*axes)
-    if cost is None and "cost" not in axes:
-        assumed["--cost"] = DEFAULT_COST
-    options = replay_options(
+    replayed = replay_options(
         load,
+        deployment=settings.deployment,
         assumed=[f"{option} {value}" for option, value in assumed.items()],
-        short_way=not decisions.no_steady,
+        short_way=not no_steady,
         **more,
     )
-    return Plan(axes, settings.given, options, cost)
+    return Plan(axes, settings.flags, replayed), settings
+
+
+def _workers(jobs: str | None, settings: "Settings") -> int | None:
+    """Replays at a time; of real passes one, for two would time each other."""
+    if jobs is not None:
+        return max(1, parse_count(jobs, "--jobs"))
+    return 1 if settings.deployment.is_torch else None
 
 
 def _folder(storing: Storing, resume: Path | None, trace: "Trace", plan: "Plan") -> Path | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
 from schedbench.cli.options import Printing
+from schedbench.cli.serving import spelling
 from schedbench.cli.values import FLAGS, shown_option
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Prin
 
 def label_of(name: str) -> str:
     """An axis as the table heads it."""
-    return shown_option(name).removeprefix("--") if name in FLAGS else name.replace("_", "-")
+    return (shown_option(name) if name in FLAGS else spelling(name)).removeprefix("--")
 
 
 def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) -> None:

@@ -16,6 +16,17 @@ OTHER_SPELLINGS = {
     "num_gpu_blocks": "--num-gpu-blocks",
     "num_speculative_tokens": "--spec-tokens",
 }
+_DERIVED_BY = {
+    "max_num_batched_tokens": "GPU",
+    "max_num_seqs": "GPU",
+    "max_model_len": "model",
+    "num_gpu_blocks": "model and GPU",
+}
+_DEFAULT_OF = {
+    "GPU": "an H100",
+    "model": "llama-3.1-8b",
+    "model and GPU": "llama-3.1-8b on an H100",
+}
 _HINTS = get_type_hints(SchedulerConfig)
 _COUNT = re.compile(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -100,6 +111,15 @@ def parse_share(text: str, option: str) -> float:
     if not 0 <= share <= 1:
         raise UsageError(f"{option}: {text} is no share; write a number from 0 to 1, such as 0.7")
     return share
+
+
+def default_text(name: str) -> str | bool:
+    """A flag's default as help shows it; False where it has none."""
+    default = FLAGS[name].default
+    if default is None:
+        return False
+    by = _DERIVED_BY.get(name)
+    return f"by {by}; {show_value(default)} for {_DEFAULT_OF[by]}" if by else show_value(default)
 
 
 def show_value(value: object) -> str:

@@ -8,6 +8,7 @@ from schedbench.results.latency_sheet import latency_sheet
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
 
+_LINE: Final = 66  # characters beside a name, of the 80 that a terminal has
 _LABELLED: Final = {
     "binding_limit": "binding limit",
     "admission_stop": "admission ended by",
@@ -20,15 +21,37 @@ def run_view(
     summary: Mapping[str, Any],
     *,
     warnings: Sequence[str] = (),
+    about: Mapping[str, str] | None = None,
     assumed: Mapping[str, str] | None = None,
 ) -> View:
-    """All of a summary. `assumed`: flags that nobody gave, and the value they got."""
+    """All of a summary.
+
+    Args:
+        title: what was replayed.
+        summary: as `summarize` makes it.
+        warnings: what is to be said beside it.
+        about: where the numbers come from, by a word each.
+        assumed: flags that nobody gave, and the value they got.
+    """
     sheets = [latency_sheet(summary), _answers(summary)]
     sheets += [_by_label(summary, key, heading) for key, heading in _LABELLED.items()]
-    if assumed:
-        given = "  ".join(f"{flag} {value}" for flag, value in assumed.items())
-        sheets.append(facts([("assumed", given)]))
-    return View(title, tuple(sheets), flat_sheet(summary), dict(summary), tuple(warnings))
+    about, assumed = about or {}, assumed or {}
+    lines = _lines([f"{flag} {value}" for flag, value in assumed.items()])
+    labels = ["assumed", *[""] * len(lines)]
+    sheets.append(facts([*about.items(), *zip(labels, lines, strict=False)]))
+    data = {**summary, **about, **({"assumed": dict(assumed)} if assumed else {})}
+    return View(title, tuple(sheets), flat_sheet(summary), data, tuple(warnings))
+
+
+def _lines(words: Sequence[str]) -> list[str]:
+    """Words in lines that a terminal of usual width holds."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + len(word) + 2 <= _LINE:
+            lines[-1] += f"  {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def _answers(summary: Mapping[str, Any]) -> Sheet:

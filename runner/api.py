@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +52,15 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Let go of what `open` took."""
+        ...
+
+
+@runtime_checkable
+class TellsNotes(Protocol):
+    """A runner that knows something a reader of its results has to know."""
+
+    def notes(self) -> list[str]:
+        """Sentences, once the passes are done."""
         ...
 
 

@@ -14,6 +14,7 @@ from schedbench.runner.plugins import OWN_SCHEDULER, source_digest
 
 if TYPE_CHECKING:
     from schedbench.runner.api import RunnerInfo
+    from schedbench.runner.deployment import Deployment
     from schedbench.runner.events import Event
     from schedbench.runner.run import ReplayOptions
     from schedbench.sched.config import SchedulerConfig
@@ -26,11 +27,16 @@ def make_manifest(
     config: SchedulerConfig,
     options: ReplayOptions,
     info: RunnerInfo,
+    source: Deployment | None,
 ) -> dict[str, Any]:
-    """Everything needed to run this again, and to know whether two runs may be compared."""
+    """Everything needed to run this again, and to know whether two runs may be compared.
+
+    `source` is what the runner was made of; None where somebody handed over their own.
+    """
     flags = {
         "scheduler": config.as_dict(),
         "time": {"runner": info.name, "source": info.source, "description": info.description},
+        "deployment": None if source is None else source.as_dict(),
         "speedup": options.speedup,
         "arrivals": options.arrivals,
         "think_ns": options.think_ns,

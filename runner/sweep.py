@@ -26,24 +26,24 @@ import orjson
 
 from schedbench.errors import SchedbenchError, UsageError
 from schedbench.results.stored_run import StoredRun
-from schedbench.runner.clock import parse_cost
+from schedbench.runner.deployment import SERVING_AXES
 from schedbench.runner.manifest import vars_of
 from schedbench.runner.plugins import source_digest
-from schedbench.runner.run import DEFAULT_COST, ReplayOptions
+from schedbench.runner.run import ReplayOptions
 from schedbench.runner.sweep_pool import cores, shared, worker_pool
 from schedbench.runner.sweep_worker import Job, replay_job
-from schedbench.sched.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
 Status = Literal["complete", "stalled", "refused", "failed"]
 OPTION_AXES = ("speedup", "policy_class", "scheduler", "spec_acceptance")
-"""Fields of ReplayOptions that a sweep can vary beside the scheduler's flags and `cost`."""
+"""Fields of ReplayOptions that a sweep can vary, beside the scheduler's flags and what serves."""
 
 MOST_POINTS = 10_000
 _NAME_LENGTH = 80
@@ -52,12 +52,14 @@ _UNTOLD = ("command_line", "outputs", "request_events", "short_way")  # they dec
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid over `axes` (by flag, `cost` or one of OPTION_AXES) around fixed flags and options."""
+    """A grid over `axes` around fixed flags and options.
+
+    An axis is a flag, one of OPTION_AXES, or one of SERVING_AXES, such as `gpu` or `cost`.
+    """
 
     axes: Mapping[str, Sequence[Any]]
     flags: Mapping[str, Any] = field(default_factory=dict)
     options: ReplayOptions = field(default_factory=ReplayOptions)
-    cost: str | None = None
 
     def points(self) -> list[dict[str, Any]]:
         """Every combination, the last axis varying fastest. Raises UsageError for too many."""
@@ -98,16 +100,20 @@ def sweep(
 
     Args:
         trace: the requests, as `load_trace` gives them.
-        axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `cost`, `speedup`,
-            `policy_class`, `scheduler` and `spec_acceptance`.
+        axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `speedup`,
+            `policy_class`, `scheduler`, `spec_acceptance`, and the fields of a Deployment: `model`,
+            `gpu`, `tensor_parallel_size`, `cost` and so on.
         flags: flags that are the same at every point.
         options: arrivals, SLO and so on, the same at every point.
-        cost: how long a pass takes, as `--cost` has it.
+        cost: how long a pass takes, as `--cost` has it; else what `options.deployment` says.
         out: folder to keep the runs in; they are not kept if left out.
         workers: processes; as many as there are cores if left out. More than one need a script
             that may be imported (`if __name__ == "__main__":`), as ever with `multiprocessing`.
     """
-    plan = Plan(axes, flags or {}, options or ReplayOptions(), cost)
+    options = options or ReplayOptions()
+    if cost is not None:
+        options = replace(options, deployment=replace(options.deployment, cost=cost))
+    plan = Plan(axes, flags or {}, options)
     return sorted(run_sweep(trace, plan, out=out, workers=workers), key=lambda each: each.index)
 
 
@@ -134,26 +140,34 @@ def _job(
     index: int, point: dict[str, Any], plan: Plan, trace: Trace, out: Path | None
 ) -> Job | Outcome:
     """A point made ready to run, or refused because of its flags."""
-    varied = {name: point[name] for name in OPTION_AXES if name in point}
-    flags = {name: value for name, value in point.items() if name not in (*varied, "cost")}
     try:
-        config = SchedulerConfig(**{**plan.flags, **flags})
-        parse_cost(point.get("cost", plan.cost) or DEFAULT_COST)
+        config, options = settled(point, plan)
+        options.deployment.make_runner()  # made again where it runs
     except SchedbenchError as error:
         return Outcome(index, point, "refused", reason=str(error))
-    cost = point.get("cost", plan.cost)
+    job = Job(index, point, config, options)
+    return job if out is None else replace(job, folder=out / "points" / _name(job, trace))
+
+
+def settled(point: Mapping[str, Any], plan: Plan) -> tuple[SchedulerConfig, ReplayOptions]:
+    """The flags and options of a point. Raises what either refuses."""
+    varied = {name: point[name] for name in OPTION_AXES if name in point}
+    serving = {name: point[name] for name in SERVING_AXES if name in point}
+    flags = {name: point[name] for name in point if name not in varied | serving}
     if "speedup" in varied:
         varied["speedup"] = str(varied["speedup"])
-    job = Job(index, point, config, replace(plan.options, **varied), cost)
-    return job if out is None else replace(job, folder=out / "points" / _name(job, trace))
+    deployment = replace(plan.options.deployment, **serving)
+    options = replace(plan.options, deployment=deployment, **varied)
+    return deployment.config({**plan.flags, **flags}), options
 
 
 def _name(job: Job, trace: Trace) -> str:
     """What varies, and a digest of everything that decides the run."""
     options = {name: value for name, value in vars(job.options).items() if name not in _UNTOLD}
     options["events"] = [vars_of(event) for event in job.options.events]
+    options["deployment"] = job.options.deployment.as_dict()
     code = [source_digest(spec) for spec in (job.options.scheduler, job.options.policy_class)]
-    decided = [trace.digest, job.config.as_dict(), options, job.cost, code, version("schedbench")]
+    decided = [trace.digest, job.config.as_dict(), options, code, version("schedbench")]
     digest = hashlib.sha256(orjson.dumps(decided, option=orjson.OPT_SORT_KEYS)).hexdigest()
     told = ",".join(f"{name}={value}" for name, value in job.point.items())
     return f"{re.sub(r'[^A-Za-z0-9=.,_+-]+', '_', told)[:_NAME_LENGTH]}-{digest[:8]}"

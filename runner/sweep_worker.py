@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import SchedbenchError, StallError
-from schedbench.runner.clock import parse_cost
-from schedbench.runner.run import DEFAULT_COST
 from schedbench.runner.run import replay as run_replay
 from schedbench.workloads.store import read_trace
 
@@ -31,7 +29,6 @@ class Job:
     point: Mapping[str, Any]
     config: SchedulerConfig
     options: ReplayOptions
-    cost: str | None = None
     folder: Path | None = None
 
 
@@ -46,11 +43,8 @@ def load_shared(path: str, known_path: str | None) -> None:
 
 def replay_job(job: Job, trace: Trace | None = None) -> dict[str, Any]:
     """Status, summary, warnings and reason of a point; no error of a point ends the sweep."""
-    runner = parse_cost(job.cost or DEFAULT_COST)
     try:
-        run = run_replay(
-            trace or _shared[0], job.config, runner, options=job.options, out=job.folder
-        )
+        run = run_replay(trace or _shared[0], job.config, options=job.options, out=job.folder)
     except StallError as error:
         return {"status": "stalled", "reason": str(error)}
     except SchedbenchError as error:

@@ -44,6 +44,9 @@ class Derived:
 class SchedulerConfig:
     """Flags of vLLM 0.26.0 that reach its scheduler. Counts are tokens, requests or blocks.
 
+    Defaults that a server derives from its model and its GPU are those of `vllm serve` with
+    Llama-3.1-8B on an H100; `Deployment.config` derives them for others.
+
     Raises:
         UsageError: a value or a combination that vLLM refuses as well.
         UnsupportedError: a combination that vLLM knows and that is not modelled here.
@@ -60,7 +63,7 @@ class SchedulerConfig:
         read_in="sched/config.py: token_budget",
     )
     max_num_seqs: int = _flag(
-        256,
+        1024,
         "Most requests running at once (seats).",
         read_in="sched/admission_loop.py: admit_waiting",
     )
@@ -96,7 +99,7 @@ class SchedulerConfig:
         read_in="sched/request_queue.py: create_request_queue; sched/preemption.py: pick_victim",
     )
     num_gpu_blocks: int = _flag(
-        27638,
+        28448,
         "Blocks in the KV pool, the null block included.",
         option="--num-gpu-blocks-override",
         read_in="sched/kv_cache/block_pool.py: BlockPool",

@@ -39,7 +39,7 @@ def test_a_server_command_line_is_explained(cli: Cli) -> None:
 
 
 def test_an_impossible_combination_is_shown_and_refused(cli: Cli) -> None:
-    ran = cli("config", "--no-enable-chunked-prefill")
+    ran = cli("config", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192")
     assert ran.code == 2
     assert "--enable-chunked-prefill" in ran.out
     assert "vLLM refuses it" in ran.err

@@ -55,7 +55,7 @@ def test_other_flags_than_those_of_the_baseline_are_refused_by_name(cli: Cli, sm
     cli("gate", small, *TIGHT, *MADE)
     ran = cli("gate", small, "--baseline", "b.json", "--max-num-seqs", "7")
     assert ran.code == 2
-    assert "max_num_seqs 256 / 7" in ran.err
+    assert "max_num_seqs 1024 / 7" in ran.err
 
 
 def test_another_trace_is_refused(cli: Cli, small: Path) -> None:

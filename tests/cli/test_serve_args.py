@@ -41,15 +41,26 @@ def test_a_command_line_may_begin_as_people_write_it(start: str) -> None:
 
 
 def test_flags_without_effect_are_listed_by_what_they_concern() -> None:
-    line = "--host 0.0.0.0 --served-model-name a b --enforce-eager --tensor-parallel-size 2 -O3"
+    line = "--host 0.0.0.0 --served-model-name a b --moe-backend triton -O3"
     assert parse_serve_args(line).without_effect == {
         "the HTTP front end": ["--host", "--served-model-name"],
-        "how long a pass takes, which --cost says": [
-            "--enforce-eager",
-            "--tensor-parallel-size",
-            "-O",
-        ],
+        "how long a pass takes, beyond what the model of time knows": ["--moe-backend", "-O"],
     }
+
+
+def test_flags_about_model_and_gpu_are_used_for_times_and_the_pool() -> None:
+    line = (
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2 --dtype half --enforce-eager "
+        "--gpu-memory-utilization 0.85"
+    )
+    assert parse_serve_args(line).served == {
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "tensor_parallel_size": "2",
+        "dtype": "float16",
+        "enforce_eager": True,
+        "gpu_memory_utilization": "0.85",
+    }
+    assert parse_serve_args("--model org/m --dtype auto").served == {"model": "org/m"}
 
 
 def test_lora_has_vllms_default_of_one_slot_and_none_when_it_is_off() -> None:
