@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from schedbench.errors import UsageError
+from schedbench.errors import UnsupportedError, UsageError
 from schedbench.runner.api import PassResult, RunnerInfo
 from schedbench.runner.torch.build import EngineOptions, build_engine
 from schedbench.runner.torch.device import out_of_memory
@@ -50,6 +50,11 @@ class TorchRunner:
         UsageError: no such device, or not enough memory.
         UnsupportedError: a model field or an attention that is not modelled.
         InvariantError: attention's self-check failed.
+
+    Raises (in `execute`):
+        UsageError: the GPU ran out of memory.
+        UnsupportedError: a pass has encoder inputs.
+        InvariantError: a pass would write outside its blocks.
     """
 
     options: EngineOptions = field(default_factory=EngineOptions)
@@ -84,6 +89,11 @@ class TorchRunner:
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         """Run one pass, and wait for its tokens."""
         began = time.perf_counter_ns()
+        if scheduler_output.scheduled_encoder_inputs:
+            raise UnsupportedError(
+                "the torch runner has no encoder, and a pass has encoder inputs; use a latency "
+                "model, or drop the column encoder"
+            )
         batch = self.engine.builder.build(scheduler_output)
         check_slots(self.engine, batch)
         if self.paranoid:

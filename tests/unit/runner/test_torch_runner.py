@@ -253,5 +253,17 @@ def test_running_out_of_gpu_memory_is_said_with_what_would_help(
         replay(trace_of(), TIGHT, runner, options=NOW)
 
 
+def test_encoder_inputs_are_refused() -> None:
+    runner = make_torch_runner("tiny", device="cpu")
+    runner.open(TIGHT)
+    from schedbench.sched.scheduler import Scheduler  # noqa: PLC0415
+
+    output = Scheduler(TIGHT).schedule()
+    output.scheduled_encoder_inputs = {"a": [0]}
+    with pytest.raises(UnsupportedError, match="encoder"):
+        runner.execute(output)
+    runner.close()
+
+
 def test_the_environment_of_these_tests_interprets_triton() -> None:
     assert os.environ["TRITON_INTERPRET"] == "1"
