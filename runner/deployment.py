@@ -206,7 +206,7 @@ class Deployment:
         seqs = given.get("max_num_seqs", rule.max_num_seqs)
         tokens = given.get("max_num_batched_tokens")
         if tokens is None:
-            tokens = min(rule.max_num_batched_tokens, seqs * longest)
+            tokens = max(1, min(rule.max_num_batched_tokens, seqs * longest))  # 0: refused as given
         if "max_num_seqs" not in given:
             seqs = min(seqs, tokens)
         return {
