@@ -227,10 +227,11 @@ class SteadyAhead:
             self._head.verdict is Verdict.BUDGET_SPENT and this_pass.token_budget
         ):
             self._head.clear()
+        if not len(self._scheduler.queues):  # a fold may have ended the last one there
+            self._head.clear()
+            return Verdict.QUEUES_EMPTY
         if self._head.verdict is not None:
             return self._head.verdict
-        if not len(self._scheduler.queues):
-            return Verdict.QUEUES_EMPTY
         stop = this_pass.admission_stop = self._scheduler.admit(this_pass)
         self._head.note(self._scheduler, this_pass)
         return stop
