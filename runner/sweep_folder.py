@@ -21,13 +21,15 @@ SWEEP = "sweep.json"
 POINTS = "points"
 
 
-def new_sweep_folder(trace: Trace, about: dict[str, Any], out: Path | None = None) -> Path:
-    """Make `out`, or `runs/<UTC time>-<trace>-sweep`. Raises OutputError if it holds anything."""
-    path = out or _free_name(Path(trace.path or "trace").name.split(".")[0])
+def new_sweep_folder(
+    trace: Trace, about: dict[str, Any], out: Path | None = None, *, kind: str = "sweep"
+) -> Path:
+    """Make `out`, or `runs/<UTC time>-<trace>-<kind>`. Raises OutputError if it holds anything."""
+    path = out or _free_name(Path(trace.path or "trace").name.split(".")[0], kind)
     with writing(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OutputError(
-                f"{path} is there already. Give a new folder with --out, or take that sweep up "
+                f"{path} is there already. Give a new folder with --out, or take that {kind} up "
                 f"with --resume {path}"
             )
         (path / POINTS).mkdir(parents=True, exist_ok=True)
@@ -54,8 +56,8 @@ def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
     return path
 
 
-def _free_name(trace_name: str) -> Path:
+def _free_name(trace_name: str, kind: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._]+', '_', trace_name)[:60] or 'trace'}-sweep"
+    name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._]+', '_', trace_name)[:60] or 'trace'}-{kind}"
     paths = (RUNS / (name if number == 1 else f"{name}-{number}") for number in count(1))
     return next(path for path in paths if not path.exists())

@@ -1,0 +1,119 @@
+"""`schedbench tune`: a search for the best flags of a trace."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedbench.cli.inputs import Input, tell_if_sample
+from schedbench.cli.options import OUTPUT, Cost, Load, Printing, Speedup, Storing, TraceFile, Window
+from schedbench.cli.reading import Reading
+from schedbench.cli.tune_space import FlagSpaces
+from schedbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from schedbench.results.goals import Goal
+
+SEARCH = "Search"
+
+
+class GoalName(StrEnum):
+    """What is searched for."""
+
+    GOODPUT = "goodput"
+    TTFT = "ttft"
+    THROUGHPUT = "throughput"
+    MAX_RATE = "max-rate"
+
+    @property
+    def goal(self) -> "Goal":
+        from schedbench.results.goals import Goal
+
+        return Goal[self.name]
+
+
+@dataclass(frozen=True)
+class Searching:
+    """What is searched for, and for how long."""
+
+    goal: Annotated[
+        GoalName,
+        typer.Option(
+            help="goodput: most requests/s within --slo. ttft: least p99. throughput: most output "
+            "tokens/s. max-rate: the highest --speedup that holds --slo, flags as given.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = GoalName.GOODPUT
+    replays: Annotated[
+        str,
+        typer.Option(metavar="N", help="Points to replay.", rich_help_panel=SEARCH),
+    ] = "64"
+    search_seed: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="Equal seeds search alike, on any machine.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = "0"
+    attain: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="Of max-rate: the share of requests that must be within --slo.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = "0.99"
+    jobs: Annotated[
+        str | None,
+        typer.Option(
+            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
+        ),
+    ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take up a search that was cut short, or go on with one for longer.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+
+
+def tune(
+    *,
+    trace: TraceFile = None,
+    searching: Searching,
+    flags: FlagSpaces,
+    window: Window,
+    speedup: Speedup = "1",
+    cost: Cost = None,
+    load: Load,
+    reading: Reading,
+    storing: Storing,
+    printing: Printing,
+) -> None:
+    """Search for the best flags of a trace: the winner, the front, what each flag mattered.
+
+    schedbench tune conv.csv --slo ttft:500ms,tpot:50ms --max-num-seqs 16:1024
+
+    schedbench tune conv.csv --goal max-rate --slo ttft:500ms --max-num-seqs 256
+
+    A flag takes a range to search in (16:1024), a list (64,128), on,off, or one value.
+    """
+    from schedbench.cli.tune_run import find_rate, search_flags
+
+    if load.slo is None and searching.goal in (GoalName.GOODPUT, GoalName.MAX_RATE):
+        raise UsageError(
+            f"--goal {searching.goal.value} is about an SLO: give one, such as --slo "
+            "ttft:500ms,tpot:50ms"
+        )
+    if sum((storing.no_store, storing.out is not None, searching.resume is not None)) > 1:
+        raise UsageError("--out, --resume and --no-store exclude each other: give one")
+    tell_if_sample(trace, "tune")
+    loaded = Input(trace, reading, window).load()
+    run = find_rate if searching.goal is GoalName.MAX_RATE else search_flags
+    run(loaded, searching, flags, (load, speedup, cost), storing, printing)

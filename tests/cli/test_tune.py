@@ -1,0 +1,141 @@
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runs import Cli
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedbench.cli.serve_args import parse_serve_args
+from schedbench.cli.serve_line import serve_line
+from schedbench.cli.tune_space import parse_space
+from schedbench.cli.values import FLAGS, parse_value
+from schedbench.errors import UsageError
+from schedbench.runner.tune.space import Choices, Range
+
+SLO = ("--slo", "ttft:100ms,tpot:20ms")
+SPACE = ("--max-num-seqs", "1:64", "--num-gpu-blocks", "80", "--max-model-len", "1024")
+
+
+def test_a_search_ends_with_the_winner_the_front_what_mattered_and_the_line(
+    cli: Cli, small: Path
+) -> None:
+    ran = cli("tune", small, *SLO, *SPACE, "--replays", "12", "--jobs", "1")
+    assert ran.code == 0
+    (winner,) = re.findall(r"^winner\s+--max-num-seqs (\d+)$", ran.out, re.MULTILINE)
+    assert "front" in ran.out
+    assert "how much it mattered" in ran.out
+    flags = f"--max-model-len 1024 --num-gpu-blocks-override 80 --max-num-seqs {winner}"
+    assert f"vllm serve MODEL {flags}" in " ".join(ran.out.split())
+
+
+def test_the_winner_is_the_best_of_the_points_in_the_json(cli: Cli, small: Path) -> None:
+    ran = cli("tune", small, *SLO, *SPACE, "--replays", "8", "--no-store", "--json", "-j", "1")
+    found = json.loads(ran.out)
+    values = [point["summary"]["goodput"]["requests_per_s"] for point in found["points"]]
+    assert found["winner"]["value"] == max(values)
+    assert list(Path().iterdir()) == [Path("small.parquet")]
+
+
+def test_every_run_is_kept_and_the_search_can_go_on(cli: Cli, small: Path) -> None:
+    asked = ("tune", small, *SLO, *SPACE, "--jobs", "1")
+    cli(*asked, "--replays", "6", "--out", "t")
+    runs = sorted(Path("t/points").iterdir())
+    assert len(runs) == 6
+    assert cli("compare", *runs[:2]).code == 0
+    ran = cli(*asked, "--replays", "10", "--resume", "t")
+    assert ran.code == 0
+    assert "10 points replayed" in ran.out
+    assert len(list(Path("t/points").iterdir())) == 10
+
+
+def test_another_search_is_not_taken_up(cli: Cli, small: Path) -> None:
+    cli("tune", small, *SLO, *SPACE, "--replays", "4", "--out", "t", "-j", "1")
+    other = ("--max-num-seqs", "1:32", *SPACE[2:])
+    ran = cli("tune", small, *SLO, *other, "--replays", "4", "--resume", "t")
+    assert ran.code == 2
+    assert "a search of other space" in ran.err
+
+
+def test_a_search_in_which_no_limit_ever_binds_means_nothing_and_says_so(
+    cli: Cli, small: Path
+) -> None:
+    space = ("--max-num-seqs", "100:200", "--num-gpu-blocks", "4000")
+    ran = cli("tune", small, *SLO, *space, "--replays", "4", "--no-store", "-j", "1")
+    assert "no limit was ever binding" in ran.err
+
+
+def test_the_highest_rate_is_found_with_what_was_tried(cli: Cli, small: Path) -> None:
+    fixed = ("--max-num-seqs", "16", *SPACE[2:], "--no-store")
+    ran = cli("tune", small, "--goal", "max-rate", "--slo", "ttft:300ms", *fixed, "--attain", "0.9")
+    assert ran.code == 0
+    assert re.search(r"answer\s+--speedup [\d.]+: [\d.,]+ requests/s", ran.out)
+    assert "holds" in ran.out
+    assert "misses" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (SPACE, "--goal goodput is about an SLO"),
+        ((*SLO, "--max-num-seqs", "64"), "tune needs a flag to search"),
+        ((*SLO, "--max-num-seqs", "64:16"), "does not go up"),
+        ((*SLO, "--goal", "max-rate", "--max-num-seqs", "1:9"), "takes flags as they are"),
+        ((*SLO, *SPACE, "--out", "a", "--no-store"), "exclude each other"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(
+    cli: Cli, small: Path, words: tuple[str, ...], message: str
+) -> None:
+    ran = cli("tune", small, *words)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_without_optuna_the_extra_is_named(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    ran = cli("tune", small, *SLO, *SPACE)
+    assert ran.code == 2
+    assert "pip install 'schedbench[tune]'" in ran.err
+
+
+def test_a_flag_takes_a_range_a_list_a_stepped_range_or_a_value() -> None:
+    assert parse_space("max_num_seqs", "16:1K") == Range(16, 1024)
+    assert parse_space("watermark", "0:0.1") == Range(0.0, 0.1, whole=False)
+    assert parse_space("max_num_seqs", "16:64:x2") == Choices((16, 32, 64))
+    assert parse_space("enable_chunked_prefill", "on,off") == Choices((True, False))
+    assert parse_space("max_num_seqs", "7") == [7]
+    with pytest.raises(UsageError, match="LOW:HIGH"):
+        parse_space("max_num_seqs", "9:3")
+
+
+@given(
+    flags=st.fixed_dictionaries(
+        {},
+        optional={
+            "max_num_seqs": st.integers(1, 999),
+            "watermark": st.sampled_from([0.01, 0.25]),
+            "enable_chunked_prefill": st.booleans(),
+            "scheduler_reserve_full_isl": st.booleans(),
+            "policy": st.sampled_from(["fcfs", "priority"]),
+            "num_gpu_blocks": st.integers(100, 9999),
+            "max_loras": st.integers(1, 8),
+        },
+    ),
+    drafts=st.integers(0, 5),
+)
+def test_the_line_is_read_back_as_the_flags_it_was_made_of(
+    flags: dict[str, object], drafts: int
+) -> None:
+    if drafts:
+        flags = {**flags, "num_speculative_tokens": drafts, "spec_method": "eagle"}
+    line = serve_line(flags)
+    assert shlex.split(line)[:3] == ["vllm", "serve", "MODEL"]
+    used = parse_serve_args(line).used
+    assert {name: parse_value(name, text) for name, text in used.items()} == flags
+    assert used.keys() <= FLAGS.keys()

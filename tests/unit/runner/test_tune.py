@@ -1,0 +1,191 @@
+"""A search is the same everywhere, wastes no replay, and finds what a grid finds."""
+
+import dataclasses
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from explain_runs import COST, MS, plain
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedbench.results.goals import Goal
+from schedbench.runner.clock import parse_cost
+from schedbench.runner.run import ReplayOptions
+from schedbench.runner.sweep import sweep
+from schedbench.runner.tune.jobs import Job, run_job
+from schedbench.runner.tune.max_rate import RateSearch
+from schedbench.runner.tune.search import Problem, Search
+from schedbench.runner.tune.space import Choices, Range, Space, first_points, neighbours
+from schedbench.runner.tune.study import Memory
+from schedbench.runner.workers import Workers
+from schedbench.sched.config import SchedulerConfig
+from schedbench.workloads.trace import Trace
+
+SLO = {"ttft": 60 * MS, "tpot": 3 * MS}
+FLAGS = {"num_gpu_blocks": 120, "max_model_len": 1024}
+SPACE: Space = {"max_num_seqs": Range(1, 64), "max_num_batched_tokens": Range(64, 4096)}
+
+
+def a_trace(rows: int = 60) -> Trace:
+    return Trace.from_columns(plain(rows))
+
+
+def problem(trace: Trace, root: Path | None = None, space: Space = SPACE) -> Problem:
+    options = ReplayOptions(slo_ns=SLO)
+    config = SchedulerConfig(**FLAGS)
+    return Problem(trace, space, Goal.GOODPUT, config, options, parse_cost(COST), root)
+
+
+def searched(of: Problem, replays: int, *, seed: int = 0, workers: int = 1) -> Search:
+    memory = Memory(of.space, of.root, maximizes=of.goal.maximizes, seed=seed)
+    search = Search(of, memory, replays)
+    with Workers(of.trace, workers) as pool:
+        search.run(pool)
+    return search
+
+
+def points(search: Search) -> list[object]:
+    return [(each.point, each.is_pruned, each.prefix) for each in search.tried]
+
+
+@given(low=st.integers(1, 5000), span=st.integers(1, 100_000), share=st.floats(0, 1))
+def test_a_snapped_value_stays_in_its_range_and_near_what_was_asked(
+    low: int, span: int, share: float
+) -> None:
+    each = Range(low, low + span)
+    value = low + share * span
+    snapped = each.snapped(value)
+    assert low <= snapped <= low + span
+    assert abs(snapped - value) <= max(1, value / 16)
+    assert each.snapped(snapped) == snapped or snapped in (low, low + span)
+
+
+def test_neighbours_differ_in_one_flag_and_stay_inside() -> None:
+    space: Space = {"a": Range(1, 100), "b": Choices((1, 2, 3)), "c": Range(0.0, 0.5, whole=False)}
+    point = {"a": 10, "b": 1, "c": 0.5}
+    for other in neighbours(space, point, 0.25):
+        (name,) = [name for name in point if other[name] != point[name]]
+        if isinstance(space[name], Range):
+            assert space[name].low <= other[name] <= space[name].high
+
+
+def test_a_search_begins_with_what_is_set_the_middle_and_the_high_end() -> None:
+    found = first_points(SPACE, {"max_num_seqs": 256, "max_num_batched_tokens": 2048})
+    assert found == [
+        {"max_num_seqs": 64, "max_num_batched_tokens": 2048},
+        {"max_num_seqs": 8, "max_num_batched_tokens": 512},
+        {"max_num_seqs": 64, "max_num_batched_tokens": 4096},
+    ]
+
+
+def test_equal_seeds_search_alike_with_any_number_of_processes() -> None:
+    of = problem(a_trace())
+    assert points(searched(of, 18)) == points(searched(of, 18, workers=2))
+
+
+def test_other_seeds_search_otherwise() -> None:
+    of = problem(a_trace())
+    assert points(searched(of, 18)) != points(searched(of, 18, seed=1))
+
+
+def test_a_search_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    trace = a_trace()
+    whole = searched(problem(trace), 24)
+    of = problem(trace, tmp_path)
+    memory = Memory(of.space, of.root, maximizes=True, seed=0)
+
+    def stop(search: Search) -> None:
+        if search.num_replayed >= 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Workers(trace, 1) as pool:
+        Search(of, memory, 24, stop).run(pool)
+    memory.study.ask()  # a trial that was under way
+    before = {path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")}
+    again = searched(of, 24)
+    assert points(again) == points(whole)
+    assert before <= {path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")}
+
+
+def test_a_search_that_ended_can_go_on_for_longer(tmp_path: Path) -> None:
+    of = problem(a_trace(), tmp_path)
+    first = searched(of, 8)
+    longer = searched(of, 16)
+    assert points(longer)[:8] == points(first)
+    assert longer.num_replayed == 16
+
+
+def test_no_point_is_replayed_twice() -> None:
+    search = searched(problem(a_trace()), 30)
+    seen = [tuple(each.point.items()) for each in search.tried]
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_space_that_is_searched_to_the_end_ends_the_search() -> None:
+    space: Space = {"max_num_seqs": Choices((4, 8)), "enable_chunked_prefill": Choices((True,))}
+    search = searched(problem(a_trace(), space=space), 50)
+    assert len(search.tried) == 2
+
+
+def test_what_vllm_refuses_is_no_replay() -> None:
+    space: Space = {"max_num_seqs": Range(1, 256), "max_num_batched_tokens": Range(8, 256)}
+    search = searched(problem(a_trace(), space=space), 24)
+    refused = [each for each in search.tried if each.is_refused]
+    assert refused
+    assert all("vLLM refuses it" in each.result.reason for each in refused)
+    assert search.num_replayed == 24
+
+
+def test_points_that_do_badly_on_the_first_part_are_given_up() -> None:
+    trace = Trace.from_columns(plain(800, output_tokens=[4] * 800))
+    search = searched(problem(trace), 20)
+    pruned = [each for each in search.tried if each.is_pruned]
+    assert pruned
+    kept = sorted(each.prefix or 0.0 for each in search.whole)
+    assert all((each.prefix or 0.0) < kept[-1] for each in pruned)
+
+
+@pytest.mark.parametrize("goal", list(Goal))
+def test_a_search_finds_what_the_best_of_a_grid_has(goal: Goal) -> None:
+    trace = a_trace(60)
+    axes = {
+        "max_num_seqs": [2, 4, 8, 16, 64],
+        "max_num_batched_tokens": [64, 128, 512, 1024, 4096],
+    }
+    grid = sweep(
+        trace,
+        axes,
+        flags=FLAGS,
+        options=ReplayOptions(slo_ns=SLO),
+        cost=COST,
+        workers=1,
+    )
+    values = [goal.value_of(each.summary) for each in grid if each.summary is not None]
+    known = [value for value in values if value is not None]
+    of = dataclasses.replace(problem(trace), goal=goal)
+    best = searched(of, 20).whole[0].result.summary
+    assert best is not None
+    found = goal.value_of(best)
+    assert found is not None
+    assert found >= max(known) if goal.maximizes else found <= min(known)
+
+
+def test_the_rate_that_is_found_holds_and_a_little_more_does_not() -> None:
+    trace = a_trace()
+    options = ReplayOptions(slo_ns={"ttft": 40 * MS})
+    job = Job(SchedulerConfig(**FLAGS), options, parse_cost(COST))
+    search = RateSearch(trace, job, 0.95)
+    best = search.run()
+    assert best is not None
+    for speedup, holds in ((best.speedup, True), (best.speedup * Fraction(102, 100), False)):
+        faster = dataclasses.replace(options, speedup=str(speedup))
+        summary = run_job(trace, dataclasses.replace(job, options=faster)).summary
+        assert summary is not None
+        assert (summary["goodput"]["share"] >= 0.95) == holds
+
+
+def test_an_slo_that_no_rate_holds_has_no_rate() -> None:
+    options = ReplayOptions(slo_ns={"ttft": 1})
+    job = Job(SchedulerConfig(**FLAGS), options, parse_cost(COST))
+    assert RateSearch(a_trace(5), job, 0.95).run() is None
