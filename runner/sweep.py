@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from concurrent.futures import BrokenExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import product
@@ -30,12 +29,11 @@ from schedbench.runner.deployment import SERVING_AXES
 from schedbench.runner.manifest import vars_of
 from schedbench.runner.plugins import source_digest
 from schedbench.runner.run import ReplayOptions
-from schedbench.runner.sweep_pool import cores, shared, worker_pool
 from schedbench.runner.sweep_worker import Job, replay_job
+from schedbench.runner.workers import Workers, cores
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
     from pathlib import Path
 
     from schedbench.sched.config import SchedulerConfig
@@ -46,6 +44,10 @@ OPTION_AXES = ("speedup", "policy_class", "scheduler", "spec_acceptance")
 """Fields of ReplayOptions that a sweep can vary, beside the scheduler's flags and what serves."""
 
 MOST_POINTS = 10_000
+_KILLED: dict[str, Any] = {
+    "status": "failed",
+    "reason": "a worker process was killed; is there memory for so many? Give --jobs 1",
+}
 _NAME_LENGTH = 80
 _UNTOLD = ("command_line", "outputs", "request_events", "short_way")  # they decide nothing
 
@@ -126,18 +128,18 @@ def run_sweep(
     """
     jobs: list[Job] = []
     for index, point in enumerate(plan.points()):
-        job = _job(index, point, plan, trace, out)
+        job = make_job(index, point, plan, trace, out)
         if isinstance(job, Outcome):
             yield job
-        elif (reused := _reuse(job)) is not None:
+        elif (reused := reuse(job)) is not None:
             yield reused
         else:
             jobs.append(job)
     yield from _run(trace, jobs, min(workers or cores(), len(jobs)))
 
 
-def _job(
-    index: int, point: dict[str, Any], plan: Plan, trace: Trace, out: Path | None
+def make_job(
+    index: int, point: Mapping[str, Any], plan: Plan, trace: Trace, out: Path | None
 ) -> Job | Outcome:
     """A point made ready to run, or refused because of its flags."""
     try:
@@ -173,7 +175,7 @@ def _name(job: Job, trace: Trace) -> str:
     return f"{re.sub(r'[^A-Za-z0-9=.,_+-]+', '_', told)[:_NAME_LENGTH]}-{digest[:8]}"
 
 
-def _reuse(job: Job) -> Outcome | None:
+def reuse(job: Job) -> Outcome | None:
     """The outcome of an earlier sweep; what that one left unfinished is cleared away."""
     if job.folder is None or not job.folder.exists():
         return None
@@ -191,27 +193,16 @@ def _reuse(job: Job) -> Outcome | None:
 
 
 def _run(trace: Trace, jobs: list[Job], workers: int) -> Iterator[Outcome]:
-    if workers <= 1:
-        for job in jobs:
-            yield _outcome(job, replay_job(job, trace))
-        return
-    with shared(trace) as (path, known_path), worker_pool(workers, path, known_path) as pool:
-        waiting = {pool.submit(replay_job, job): job for job in jobs}
-        for done in as_completed(waiting):
-            yield _outcome(waiting[done], _result(done))
+    with Workers(trace, workers) as pool:
+        for job, result in pool.each(replay_job, jobs):
+            yield outcome_of(job, result)
 
 
-def _result(done: Future[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return done.result()
-    except BrokenExecutor:
-        reason = "a worker process was killed; is there memory for so many? Give --jobs 1"
-        return {"status": "failed", "reason": reason}
-
-
-def _outcome(job: Job, result: dict[str, Any]) -> Outcome:
+def outcome_of(job: Job, result: dict[str, Any] | None) -> Outcome:
+    """What became of a job that was run; without a result its process was killed."""
     is_kept = job.folder is not None and job.folder.exists()
-    outcome = Outcome(job.index, job.point, path=job.folder if is_kept else None, **result)
+    found = _KILLED if result is None else result
+    outcome = Outcome(job.index, job.point, path=job.folder if is_kept else None, **found)
     if outcome.status == "stalled" and outcome.path is not None:
         stored = StoredRun.open(outcome.path, allow_incomplete=True)
         return replace(outcome, reason=stored.manifest["stalled"])
