@@ -1,0 +1,157 @@
+"""The page of results, made from their JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from targets import Target, targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Results = dict[str, Any]
+
+TITLES = {
+    "real": "Against the real class, and the floor of writing the log",
+    "peers": "Whole processes, start-up included",
+    "curves": "How cost grows",
+    "sweep": "A sweep on two cores",
+}
+EXPLAINED = {
+    "real": (
+        "Ours is one call of `schedbench.replay` with the run folder written, start-up and reading "
+        "the trace left out. The real class is vLLM 0.26.0's `Scheduler` (`AsyncScheduler` where "
+        "the case says async) with only `add_request`, `schedule` and `update_from_output` timed: "
+        "import, making requests with their block hashes and the loop around are left out. Passes, "
+        "tokens and preemptions are checked to be equal in every run. `log written again` is the "
+        "same pass log written from memory through the run folder's writer, `log by pyarrow` by "
+        "one plain `write_table`."
+    ),
+    "peers": "Each is started from nothing and does the whole trace on one replica.",
+    "curves": (
+        "Generated traces, whole processes for the length; replay calls for running requests and "
+        "for block sizes, where the pool holds as many tokens whatever the block size."
+    ),
+    "sweep": "The same 64 points with `--jobs 1` and `--jobs 2`, in turn.",
+}
+HEAD = """# Performance
+
+Made by `make bench TRACES=DIR`; do not edit. The figures behind it are in `bench/results.json`.
+
+Contestants run in turn, on the same trace with the same flags. Figures are medians over the runs,
+with the least and the greatest in brackets; a ratio is taken round by round. CPU seconds are of
+all threads and decide, for other work on a machine disturbs the clock more; where the clock
+decides, the row says so. Seconds belong to the machine and the hour they were measured at: read
+the ratios.
+"""
+
+
+def page(results: Results) -> str:
+    """Markdown for all sections that were measured."""
+    sections = results["sections"]
+    parts = [HEAD, *_targets(list(targets(sections)))]
+    for name, title in TITLES.items():
+        if name in sections:
+            parts += [f"## {title}", EXPLAINED[name], _where(sections[name])]
+            for entry in sections[name]["entries"]:
+                parts += _entry(entry)
+    parts += _reasons(sections)
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _targets(found: Sequence[Target]) -> Iterator[str]:
+    yield "## What is wanted"
+    rows = [
+        [
+            f"{each.entry}: {each.what}",
+            f"{each.bound} {each.wanted:.4g}",
+            _with_range(each.found, each.least, each.most, each.runs),
+            str(each.runs),
+            "yes" if each.met else "**no**",
+        ]
+        for each in found
+    ]
+    yield _table(["ratio", "wanted", "found", "runs", "reached"], rows)
+
+
+def _where(section: Results) -> str:
+    machine = section["machine"]
+    first = " (the first requests of each trace only)" if section["quick"] else ""
+    return (
+        f"Measured {section['measured_at']}{first}: {machine['cores']} cores of "
+        f"{machine['processor']}, {machine['memory_gib']} GiB, {machine['system']}, Python "
+        f"{machine['python']}, revision {machine['revision'] or 'unknown'}; load "
+        f"{section['load_before']} before and {section['load_after']} after."
+    )
+
+
+def _entry(entry: Results) -> Iterator[str]:
+    yield f"### {entry['name']}"
+    contestants = entry["contestants"]
+    columns: list[str] = [name for name in ("passes", "preempted") if name in _first(contestants)]
+    if "exponent" in entry:
+        columns.append("peak_mib")
+    heads = ["", "CPU s", "clock s", *(name.replace("_", " ") for name in columns)]
+    rows = [
+        [name, _spread(each["cpu_s"]), _spread(each["wall_s"])]
+        + [_cell(each.get(column, "")) for column in columns]
+        for name, each in contestants.items()
+    ]
+    yield _table(heads, rows)
+    if entry.get("ratios"):
+        rows = [
+            [name, _spread(each["cpu_s"]), _spread(each["wall_s"])]
+            for name, each in entry["ratios"].items()
+        ]
+        yield _table(["ratio", "by CPU", "by the clock"], rows)
+    for name, text in entry.get("caveats", {}).items():
+        yield f"- *{name}*: {text}."
+
+
+def _reasons(sections: Results) -> Iterator[str]:
+    """The profile of every entry with a ratio that was missed."""
+    missed = {(each.section, each.entry) for each in targets(sections) if not each.met}
+    profiles = [
+        (entry["name"], entry["profile"])
+        for name, section in sections.items()
+        for entry in section["entries"]
+        if (name, entry["name"]) in missed and "profile" in entry
+    ]
+    if profiles:
+        yield "## Where a ratio is missed: the profile"
+        yield (
+            "Lines in which our replay spends most time itself, measured apart from the runs above "
+            "(a profiled run is slower). The same for every case is in `bench/profiles/`."
+        )
+    for name, text in profiles:
+        yield f"### {name}: profile"
+        yield f"```text\n{text}\n```"
+
+
+def _first(contestants: Results) -> Results:
+    return dict(next(iter(contestants.values())))
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401
+    if isinstance(value, dict):
+        return _spread(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _spread(value: Results) -> str:
+    return _with_range(value["median"], value["min"], value["max"], len(value["runs"]))
+
+
+def _with_range(median: float, least: float, most: float, runs: int) -> str:
+    if runs == 1:
+        return _number(median)
+    return f"{_number(median)} [{_number(least)} to {_number(most)}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
