@@ -104,12 +104,16 @@ CONFLICTS: dict[str, tuple[tuple[set[str], set[str], str], ...]] = {
         ({"lora", "throttle"}, set(), "throttle"),
         ({"lora", "encoder"}, set(), "encoder"),
         ({"lora", "async", "speculation"}, set(), "speculation"),
+        ({"lora", "async", "pressure"}, set(), "pressure"),
+        ({"lora", "async", "remote_kv"}, set(), "remote_kv"),
         # Rejected drafts of a pass in flight leave a negative number of new tokens.
         ({"speculation", "pipeline"}, {"async"}, "pipeline"),
         # Drafts accepted beyond the end of a turn stay computed, past the next input's end.
         ({"streaming", "speculation"}, set(), "speculation"),
-        # A turn that has ended is ended again by the third pass in flight.
+        # A turn that has ended is ended again by the third pass in flight, or by the second
+        # where an eviction left the count of tokens in flight behind.
         ({"streaming", "async", "pipeline"}, set(), "pipeline"),
+        ({"streaming", "async", "pressure"}, set(), "pressure"),
     ),
     "0.33.0": (({"streaming", "speculation", "pipeline"}, {"async"}, "pipeline"),),
 }
@@ -158,7 +162,8 @@ def _draw_sizes(rng: random.Random, flags: Row, features: Collection[str]) -> No
         flags["enable_chunked_prefill"] = False
         flags["max_num_batched_tokens"] = flags["max_model_len"] + rng.choice([0, 1, 17, 300])
     largest = -(-flags["max_model_len"] // flags["block_size"])
-    scale = rng.choice([1.0, 1.1, 1.3, 1.6, 2.2]) if "pressure" in features else 6.0
+    roomy = flags["max_num_seqs"] + 1.0
+    scale = rng.choice([1.0, 1.1, 1.3, 1.6, 2.2]) if "pressure" in features else roomy
     flags["num_gpu_blocks"] = 1 + int(largest * scale) + rng.randrange(3)
 
 
