@@ -194,6 +194,8 @@ class Requests:
         first["max_tokens"] = min(first["max_tokens"], 8)
         left = self._flags["max_model_len"] - 8 - turns * (first["max_tokens"] + 1)
         first["prompt"] = _cut(first["prompt"], max(1, left // turns))
+        if "mm" in first:
+            first["mm"] = self._encoder_inputs(_length(first["prompt"]))
         rows, arrival = [first], self._clock
         for turn in range(1, turns):
             arrival += rng.randint(1, 12)
