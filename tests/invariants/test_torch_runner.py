@@ -80,7 +80,7 @@ def rows(draw: st.DrawFn, config: SchedulerConfig, number: int) -> dict[str, Any
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_trace_under_any_flags_is_executed_and_decided_as_without_it(
     data: st.DataObject,

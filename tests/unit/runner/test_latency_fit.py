@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedbench.errors import UsageError
@@ -141,6 +141,7 @@ any_rows = st.lists(any_row, min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-30b-a3b"])
+@settings(deadline=None)
 @given(coefficients=any_coefficients, rows=any_rows, data=st.data())
 def test_more_tokens_or_more_context_never_take_less_time(
     name: str, coefficients: Coefficients, rows: list[Row], data: st.DataObject
