@@ -100,6 +100,8 @@ def settle(
             )
     for about, names in served.without_effect.items():
         console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
+    if "recorded" in serving:
+        console.note(f"flags that are not given are those of {serving['recorded']}")
     return Settings(
         {name: value for name, value in from_server.items() if name not in said} | dict(given),
         make_deployment(serving, _served(served, said)),

@@ -1,13 +1,15 @@
 """`schedbench replay`: one trace, one configuration."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import Decisions, Streams
 from schedbench.cli.flags import Flags
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.next_steps import lines
 from schedbench.cli.options import (
     ArrivalsMode,
     Load,
@@ -20,16 +22,9 @@ from schedbench.cli.options import (
 from schedbench.cli.plots import Plot, check_plot
 from schedbench.cli.reading import Reading
 from schedbench.cli.serving import Serving, tell_idle_gpu
-from schedbench.cli.values import shown_option
 from schedbench.errors import UsageError
 
 AT_ONCE = ArrivalsMode.AT_ONCE
-LOOSENED_BY = {
-    "kv_blocks": "num_gpu_blocks",
-    "seats": "max_num_seqs",
-    "budget": "max_num_batched_tokens",
-}
-"""The flag to raise for each limit that can bind."""
 
 if TYPE_CHECKING:
     from schedbench.runner.run import ReplayOptions, Run
@@ -76,9 +71,8 @@ def replay(
     tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
     run = _run(loaded, config, options, storing, by_arrivals=load.arrivals is not AT_ONCE)
-    for sentence in settings.deployment.warnings(config, settings.flags):
-        console.warning(sentence)
-    _show(run, trace, assumed, printing, plot=plot)
+    doubts = settings.deployment.warnings(config, settings.flags)
+    _show(replace(run, warnings=[*doubts, *run.warnings]), assumed, printing, plot=plot)
 
 
 def _run(
@@ -103,46 +97,32 @@ def _run(
         )
 
 
-def _show(
-    run: "Run",
-    named: str | None,
-    assumed: dict[str, str],
-    printing: Printing,
-    *,
-    plot: bool,
-) -> None:
+def _show(run: "Run", assumed: dict[str, str], printing: Printing, *, plot: bool) -> None:
     from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
     from schedbench.results.summary_sheets import run_view
-    from schedbench.runner.plugins import OWN_SCHEDULER
 
     manifest = run.manifest
-    title = " · ".join(
-        [
-            Path(manifest["trace"]["path"] or "trace").name,
-            f"vLLM {manifest['vllm_version']}, {manifest['scheduling']} scheduling",
-        ]
+    title = (
+        f"{Path(manifest['trace']['path'] or 'trace').name} · vLLM {manifest['vllm_version']}, "
+        f"{manifest['scheduling']} scheduling"
     )
-    told = manifest["time"]["description"]
-    about = {"time": f"logical, {told}" if manifest["time"]["source"] == "clock" else told}
-    if manifest["policy_class"] is not None:
-        about["policy"] = manifest["policy_class"]
-    if manifest["engine"] != OWN_SCHEDULER:
-        about["scheduler"] = manifest["engine"]
+    about = _about(manifest)
     view = run_view(title, run.summary, warnings=run.warnings, about=about, assumed=assumed)
     print_view(view, printing.chosen)
     if plot:
         show_plots([("", run.passes)])
     if run.path is not None:
-        console.plain(f"kept in {run.path}; next: {next_command(run, named)}")
+        for line in lines(run, manifest["command_line"][2:]):
+            console.plain(line)
 
 
-def next_command(run: "Run", named: str | None) -> str:
-    """A sweep over the flag that held the replay back for longest, or more load if none did."""
-    held = [label for label in run.summary["binding_limit"] if label in LOOSENED_BY]
-    values = "--speedup 1,2,4,8"
-    if held:
-        name = LOOSENED_BY[held[0]]
-        now = run.manifest["scheduler"][name]
-        values = f"{shown_option(name)} {now},{2 * now},{4 * now}"
-    return " ".join(["schedbench", "sweep", *([named] if named else []), values])
+def _about(manifest: dict[str, Any]) -> dict[str, str]:
+    """What says how long passes take, and whose decisions they are if not vLLM's."""
+    told = manifest["time"]["description"]
+    about = {"time": f"logical, {told}" if manifest["time"]["source"] == "clock" else told}
+    if manifest["policy_class"] is not None:
+        about["policy"] = manifest["policy_class"]
+    if manifest["engine"] != "schedbench":
+        about["scheduler"] = manifest["engine"]
+    return about

@@ -276,6 +276,8 @@ class Deployment:
     def warnings(self, config: SchedulerConfig, given: Mapping[str, Any]) -> list[str]:
         """What vLLM would refuse, or what is not in the figures."""
         found = []
+        if self.recorded is not None:
+            return []
         room = config.num_gpu_blocks * config.block_size
         if "num_gpu_blocks" not in given and room < config.max_model_len and self.card:
             found.append(
@@ -283,7 +285,7 @@ class Deployment:
                 f"{config.num_gpu_blocks} KV blocks that {self.model_spec.name} leaves on "
                 f"{self.card.name}: vLLM would not start; give --max-model-len {room}"
             )
-        if config.pipeline_parallel_size > 1 and self.kind == "model" and not self.recorded:
+        if config.pipeline_parallel_size > 1 and self.kind == "model":
             found.append(
                 f"--pipeline-parallel-size {config.pipeline_parallel_size} counts as passes in "
                 "flight only: times and pool are those of a model that is not split into stages"

@@ -46,7 +46,7 @@ def test_0_is_for_a_command_that_did_what_it_says(program: Program) -> None:
         (["compare"], "compare needs two runs or more"),
         (["compare", "a", "b"], "a is not a run: it has no manifest.json"),
         (["trace", "import", "x.csv"], "missing option '-o' / '--out'"),
-        (["verify", "log.gz"], "verify needs --golden"),
+        (["verify", "log.gz"], "log.gz: there is no such file"),
         (["verify", "--golden", "log.gz"], "log.gz: there is no such file"),
     ],
 )

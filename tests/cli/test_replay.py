@@ -16,7 +16,7 @@ def test_a_replay_prints_a_summary_and_says_where_it_is_kept(cli: Cli, small: Pa
     ran = cli("replay", small, *TIGHT)
     assert ran.code == 0
     assert "40 of 40 finished" in ran.out
-    (kept,) = re.findall(r"kept in (runs/\S+);", ran.err)
+    (kept,) = re.findall(r"kept in (runs/\S+)\n", ran.err)
     assert StoredRun.open(kept).summary["requests_finished"] == 40
 
 
@@ -147,8 +147,22 @@ def test_prompts_over_the_pool_are_refused_before_anything_runs(cli: Cli, small:
     assert "--too-long drop|truncate" in ran.err
 
 
-def test_the_next_command_loosens_what_held_the_replay_back(cli: Cli, small: Path) -> None:
-    tight = cli("replay", small, *TIGHT)
-    assert f"next: schedbench sweep {small} --num-gpu-blocks 80,160,320" in tight.err
-    roomy = cli("replay", small)
-    assert f"next: schedbench sweep {small} --speedup 1,2,4,8" in roomy.err
+def test_it_ends_with_the_commands_to_ask_next_as_the_replay_was_typed(
+    cli: Cli, small: Path
+) -> None:
+    tight = cli("replay", small, *TIGHT, "--format", "csv", "--no-steady")
+    assert "what held it back:  schedbench explain\n" in tight.err
+    assert (
+        f"what would change:  schedbench sweep {small} --max-model-len 1024 --no-steady "
+        "--num-gpu-blocks 80,160,320\n"
+    ) in tight.err
+    roomy = cli("replay", small, "--speedup=2", "--out", "r")
+    assert "what held it back:  schedbench explain r\n" in roomy.err
+    assert f"what would change:  schedbench sweep {small} --speedup 1,2,4,8\n" in roomy.err
+
+
+def test_the_commands_named_at_the_end_can_be_run(cli: Cli, small: Path) -> None:
+    ran = cli("replay", small, *TIGHT)
+    for line in ran.err.splitlines():
+        if "schedbench" in line and line.startswith("what"):
+            assert cli(*line.partition("schedbench ")[2].split()).code == 0
