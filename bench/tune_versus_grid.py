@@ -9,20 +9,18 @@ value reached, and after how many replays a search was as good as the grid.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from schedbench.results.goals import Goal
-from schedbench.runner.clock import parse_cost
-from schedbench.runner.run import DEFAULT_COST, ReplayOptions
-from schedbench.runner.tune.jobs import run_job
+from schedbench.runner.deployment import DEFAULT_COST, Deployment
+from schedbench.runner.run import ReplayOptions
+from schedbench.runner.sweep import Plan, run_sweep
 from schedbench.runner.tune.search import Problem, Search
 from schedbench.runner.tune.space import Range, Space
 from schedbench.runner.tune.study import Memory
 from schedbench.runner.workers import Workers
-from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.generators.synth import synth
 from schedbench.workloads.generators.workload import Workload
 from schedbench.workloads.importers.registry import load_trace
@@ -66,19 +64,18 @@ def cases(paths: list[str]) -> list[Case]:
 
 
 def problem(case: Case) -> Problem:
-    config = SchedulerConfig(num_gpu_blocks=case.num_gpu_blocks)
-    options = ReplayOptions(speedup=case.speedup, slo_ns=SLO)
-    return Problem(case.trace, SPACE, Goal.GOODPUT, config, options, parse_cost(DEFAULT_COST))
+    logical = Deployment(cost=DEFAULT_COST)
+    options = ReplayOptions(speedup=case.speedup, slo_ns=SLO, deployment=logical)
+    plan = Plan({}, {"num_gpu_blocks": case.num_gpu_blocks}, options)
+    return Problem(case.trace, SPACE, Goal.GOODPUT, plan)
 
 
 def best_of_grid(of: Problem) -> float:
     """The highest goodput of all 200 points."""
-    names = tuple(SPACE)
-    points = [dict(zip(names, each, strict=True)) for each in product(SEATS, BUDGETS, WATERMARKS)]
-    jobs = [of.job(point) for point in points]
-    with Workers(of.trace) as pool:
-        found = [of.value_of(result) for _, result in pool.each(run_job, jobs) if result]
-    return max(value for value in found if value is not None)
+    axes = dict(zip(SPACE, (SEATS, BUDGETS, WATERMARKS), strict=True))
+    outcomes = run_sweep(of.trace, replace(of.plan, axes=axes))
+    values = [of.value_of(each.summary) for each in outcomes]
+    return max(value for value in values if value is not None)
 
 
 def main() -> None:
@@ -91,7 +88,7 @@ def main() -> None:
             search = Search(of, Memory(SPACE, None, maximizes=True, seed=seed), REPLAYS)
             with Workers(of.trace) as pool:
                 search.run(pool)
-            values = [of.value_of(each.result) or 0.0 for each in search.tried]
+            values = [of.value_of(each.summary) or 0.0 for each in search.tried]
             as_good = next((n for n, value in enumerate(values, 1) if value >= grid), None)
             needed.append(REPLAYS + 1 if as_good is None else as_good)
             told = "never" if as_good is None else f"after {as_good} replays"

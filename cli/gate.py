@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedbench.cli import console
-from schedbench.cli.configure import settle
+from schedbench.cli.configure import Settings, settle
 from schedbench.cli.decisions import Decisions
 from schedbench.cli.flags import Flags
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
-from schedbench.cli.options import OUTPUT, Cost, Load, Printing, Speedup, TraceFile, Window
+from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, TraceFile, Window
 from schedbench.cli.reading import Reading
+from schedbench.cli.serving import Serving
 from schedbench.errors import RunStoreError, UsageError
 
 if TYPE_CHECKING:
@@ -82,11 +83,11 @@ def gate(
     flags: Flags,
     window: Window,
     load: Load,
+    serving: Serving,
     decisions: Decisions,
     reading: Reading,
     printing: Printing,
     speedup: Speedup = "1",
-    cost: Cost = None,
 ) -> None:
     """Hold a replay against a baseline: counters exactly, times within a tolerance.
 
@@ -94,17 +95,19 @@ def gate(
 
     schedbench gate conv.csv --baseline baselines/conv.json --junit gate.xml
 
-    Exit code 1 if something differs; what, and the first pass that does, is printed.
+    Exit code 1 if something differs; what, and the first pass that does, is printed. Times are
+    logical (linear:8ms,0.03ms) where nothing is said of model, GPU or cost.
     """
     from schedbench.runner.gate import gate as hold
     from schedbench.runner.gate import read_baseline, run_setup, write_baseline
 
     if gating.keep_passes and not gating.update:
         raise UsageError("--keep-passes is for making a baseline: give --update too")
+    known = read_baseline(gating.baseline) if _is_needed(gating) else None
+    settings = settle(flags.given, flags.serve_args, serving.given, is_sample=trace is None)
+    setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
     tell_if_sample(trace, "gate")
     loaded = Input(trace, reading, window).load()
-    known = read_baseline(gating.baseline) if _is_needed(gating) else None
-    setup = _setup(known, gating, flags, load, decisions, speedup, cost)
     run = _run(loaded, setup, run_setup)
     if gating.update:
         write_baseline(gating.baseline, run, setup, keep_passes=gating.keep_passes)
@@ -118,36 +121,37 @@ def _is_needed(gating: Gating) -> bool:
     return not gating.update or gating.baseline.exists()
 
 
-def _setup(
-    known: "dict[str, Any] | None",
-    gating: Gating,
-    flags: Flags,
-    load: Load,
-    decisions: Decisions,
-    speedup: str,
-    cost: str | None,
-) -> "Setup":
-    """What was typed; where nothing was, what the baseline was made with."""
-    from schedbench.runner.gate import DEFAULTS, OPTIONS, setup_of
+def _typed(load: Load, speedup: str, decisions: Decisions) -> "dict[str, Any]":
+    """Options of the replay that are not the default."""
+    from schedbench.runner.gate import DEFAULTS, OPTIONS
 
-    base = DEFAULTS
-    if known is not None:
-        try:
-            base = setup_of(known, gating.baseline)
-        except RunStoreError:
-            if not gating.update:
-                raise
-    given = settle(flags.given, flags.serve_args).given
     typed = replay_options(
         load, speedup=speedup, scheduler=decisions.scheduler, policy_class=decisions.policy_class
     )
-    defaults = DEFAULTS.options
-    chosen = {
+    return {
         name: getattr(typed, name)
         for name in OPTIONS
-        if getattr(typed, name) != getattr(defaults, name)
+        if name != "deployment" and getattr(typed, name) != getattr(DEFAULTS.options, name)
     }
-    return base.changed(**given, **chosen, **({} if cost is None else {"cost": cost}))
+
+
+def _setup(
+    known: "dict[str, Any] | None", gating: Gating, settings: Settings, typed: "dict[str, Any]"
+) -> "Setup":
+    """What was typed; where nothing was, what the baseline was made with."""
+    from schedbench.runner.deployment import Deployment
+    from schedbench.runner.gate import DEFAULTS, setup_of
+
+    deployment = settings.deployment
+    serving = {} if deployment == Deployment() else {"deployment": deployment}
+    if known is not None:
+        try:
+            return setup_of(known, gating.baseline).changed(**settings.given, **typed, **serving)
+        except RunStoreError:
+            if not gating.update:
+                raise
+    flags = settings.config().as_dict() if serving else settings.flags
+    return DEFAULTS.changed(**flags, **typed, **serving)
 
 
 def _run(trace: "Trace", setup: "Setup", run_setup: "Any") -> "Run":  # noqa: ANN401

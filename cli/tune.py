@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schedbench.cli.inputs import Input, tell_if_sample
-from schedbench.cli.options import OUTPUT, Cost, Load, Printing, Speedup, Storing, TraceFile, Window
+from schedbench.cli.configure import Settings, settle
+from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, Storing, TraceFile, Window
 from schedbench.cli.reading import Reading
+from schedbench.cli.serving import Serving, tell_idle_gpu
 from schedbench.cli.tune_space import FlagSpaces
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
     from schedbench.results.goals import Goal
+    from schedbench.runner.run import ReplayOptions
+    from schedbench.runner.sweep import Plan
+    from schedbench.runner.tune.space import Choices, Range
+    from schedbench.workloads.trace import Trace
 
 SEARCH = "Search"
 
@@ -83,6 +89,28 @@ class Searching:
     ] = None
 
 
+@dataclass(frozen=True)
+class Task:
+    """What was typed, settled."""
+
+    trace: "Trace"
+    space: "dict[str, Range | Choices]"
+    settings: Settings
+    options: "ReplayOptions"
+    searching: Searching
+    storing: Storing
+
+    @property
+    def plan(self) -> "Plan":
+        from schedbench.runner.sweep import Plan
+
+        return Plan({}, self.settings.flags, self.options)
+
+    @property
+    def name(self) -> str:
+        return f"{Path(self.trace.path or 'trace').name}, {self.trace.num_requests:,} requests"
+
+
 def tune(
     *,
     trace: TraceFile = None,
@@ -90,8 +118,8 @@ def tune(
     flags: FlagSpaces,
     window: Window,
     speedup: Speedup = "1",
-    cost: Cost = None,
     load: Load,
+    serving: Serving,
     reading: Reading,
     storing: Storing,
     printing: Printing,
@@ -113,7 +141,13 @@ def tune(
         )
     if sum((storing.no_store, storing.out is not None, searching.resume is not None)) > 1:
         raise UsageError("--out, --resume and --no-store exclude each other: give one")
-    tell_if_sample(trace, "tune")
+    space, fixed = flags.sorted_out()
+    settings = settle(
+        fixed, flags.serve_args, serving.given, is_sample=trace is None, axes=dict(space)
+    )
+    options = replay_options(load, speedup=speedup, deployment=settings.deployment)
+    tell_if_sample(trace, "tune", settings.standing_in)
+    tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
-    run = find_rate if searching.goal is GoalName.MAX_RATE else search_flags
-    run(loaded, searching, flags, (load, speedup, cost), storing, printing)
+    task = Task(loaded, space, settings, options, searching, storing)
+    (find_rate if searching.goal is GoalName.MAX_RATE else search_flags)(task, printing)

@@ -21,10 +21,10 @@ from schedbench.errors import RunStoreError, UsageError
 from schedbench.results.compare import first_by_decisions, first_by_values
 from schedbench.results.files import write_json, writing
 from schedbench.results.gate import CLOCK, GateResult, check, make_baseline, passes_digest
-from schedbench.runner.clock import parse_cost
+from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.events import Event
 from schedbench.runner.manifest import vars_of
-from schedbench.runner.run import DEFAULT_COST, ReplayOptions, Run, replay
+from schedbench.runner.run import ReplayOptions, Run, replay
 from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.too_long import TooLong
 
@@ -47,8 +47,12 @@ OPTIONS: Final = (
     "seed",
     "scheduler",
     "policy_class",
+    "deployment",
 )
 """Fields of ReplayOptions that decide a run."""
+
+LOGICAL: Final = Deployment(cost=DEFAULT_COST)
+"""Where nothing is said of time: a gate is about decisions, and a model of time may get better."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +61,17 @@ class Setup:
 
     config: SchedulerConfig
     options: ReplayOptions
-    cost: str = DEFAULT_COST
 
     def changed(self, **given: Any) -> Setup:  # noqa: ANN401 - flags and options by name
         """With other flags, options or cost. Raises UsageError for a name that is none of them."""
         names = {each.name for each in fields(SchedulerConfig)}
-        if unknown := given.keys() - {*names, *OPTIONS, "cost"}:
+        if unknown := given.keys() - {*names, *OPTIONS}:
             raise UsageError(f"{', '.join(sorted(unknown))}: no flag of the scheduler, no option")
         flags = {name: given[name] for name in names & given.keys()}
         options = {name: given[name] for name in OPTIONS if name in given}
         return Setup(
             dataclasses.replace(self.config, **flags),
             dataclasses.replace(self.options, **options),
-            given.get("cost", self.cost),
         )
 
     def flags(self) -> dict[str, Any]:
@@ -77,19 +79,20 @@ class Setup:
         options = {name: getattr(self.options, name) for name in OPTIONS}
         options["too_long"] = str(options["too_long"])
         options["events"] = [vars_of(event) for event in self.options.events]
-        return {**self.config.as_dict(), **options, "cost": self.cost}
+        options["deployment"] = self.options.deployment.as_dict()
+        return {**self.config.as_dict(), **options}
 
     def own_flags(self) -> dict[str, Any]:
-        """What is not the default, which is what a baseline keeps; and always the cost."""
+        """What is not the default, which is what a baseline keeps; and always the time."""
         defaults = DEFAULTS.flags()
         return {
             name: value
             for name, value in self.flags().items()
-            if name == "cost" or value != defaults[name]
+            if name == "deployment" or value != defaults[name]
         }
 
 
-DEFAULTS: Final = Setup(SchedulerConfig(), ReplayOptions())
+DEFAULTS: Final = Setup(SchedulerConfig(), ReplayOptions(deployment=LOGICAL))
 
 
 def setup_of(baseline: Mapping[str, Any], path: Path) -> Setup:
@@ -99,6 +102,7 @@ def setup_of(baseline: Mapping[str, Any], path: Path) -> Setup:
         kept["too_long"] = TooLong(kept["too_long"])
     if "events" in kept:
         kept["events"] = [Event(**each) for each in kept["events"]]
+    kept["deployment"] = Deployment(**kept["deployment"])
     try:
         return DEFAULTS.changed(**kept)
     except UsageError as error:
@@ -127,8 +131,7 @@ def _unreadable(path: Path, error: Exception) -> RunStoreError:
 
 def run_setup(trace: Trace, setup: Setup, progress: Progress | None = None) -> Run:
     """Replay in memory."""
-    runner = parse_cost(setup.cost)
-    return replay(trace, setup.config, runner, options=setup.options, progress=progress)
+    return replay(trace, setup.config, options=setup.options, progress=progress)
 
 
 def gate(path: Path, baseline: Mapping[str, Any], run: Run, setup: Setup) -> GateResult:

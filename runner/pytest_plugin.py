@@ -32,8 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def schedbench_baseline(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Call it with a trace (a path, or what `load_trace` gives), a baseline and flags.
 
-    Flags are those of SchedulerConfig; `cost` and the options of a replay (`speedup`, `arrivals`)
-    are taken too. What is not given is as the baseline has it. The test fails if anything differs.
+    Flags are those of SchedulerConfig; the options of a replay (`speedup`, `arrivals`,
+    `deployment`) are taken too. What is not given is as the baseline has it. The test fails if
+    anything differs.
     """
 
     def hold(trace: Trace | str | Path, baseline: str | Path, **given: Any) -> None:  # noqa: ANN401

@@ -94,7 +94,7 @@ def watch(
     """Replay a prepared trace in memory, `passes` of it if not all, and let the watcher look on."""
     rows = MemoryRun(WAIT_LABELS)
     world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
-    policy = load_policy(options.policy_class) if options.policy_class else None
+    policy = load_policy(options.policy_class)
     scheduler = load_scheduler(options.scheduler)(config, world.store, policy)
     replay = Replay(
         scheduler=scheduler,

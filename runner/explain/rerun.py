@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbench.errors import RunStoreError
+from schedbench.errors import RunStoreError, SchedbenchError
 from schedbench.runner.clock import parse_cost
+from schedbench.runner.deployment import Deployment
 from schedbench.runner.events import Event
 from schedbench.runner.latency.recorded import RecordedRunner
 from schedbench.runner.plugins import OWN_SCHEDULER
-from schedbench.runner.preflight import fit_prompts
-from schedbench.runner.run import ReplayOptions
+from schedbench.runner.run import ReplayOptions, prepare
 from schedbench.runner.watch import watch
 from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.registry import IMPORTERS, load_trace
 from schedbench.workloads.sniff import OWN_FORMAT, sniff
 from schedbench.workloads.too_long import TooLong
-from schedbench.workloads.transform import parse_speedup, scale, slice_trace
+from schedbench.workloads.transform import slice_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,18 +47,7 @@ class Rerun:
 
     def prepared(self) -> Trace:
         """The trace as it was replayed."""
-        trace = fit_prompts(self.trace, self.config, self.options.too_long)
-        if parse_speedup(self.options.speedup) != 1:
-            trace = scale(trace, self.options.speedup)
-        return trace
-
-    def runner(self) -> Runner:
-        """The times of the run: as typed where they were typed, else as they were recorded."""
-        if (cost := typed_cost(self.run)) is not None:
-            return parse_cost(cost)
-        table = self.run.passes(["duration_ns", "tokens_scheduled"])
-        durations, tokens = (table.column(name).to_pylist() for name in table.column_names)
-        return RecordedRunner(durations, tokens, self.run.name)
+        return prepare(self.trace, self.config, self.options)
 
 
 def rerun_of(run: StoredRun, trace_path: str | None = None) -> Rerun:
@@ -88,15 +77,16 @@ def look_on(rerun: Rerun, watcher: Watcher, progress: Progress | None = None) ->
     Raises:
         RunStoreError: a pass is decided otherwise than it was when the run was stored.
     """
-    known = rerun.run.passes(["decisions"]).column("decisions").to_numpy()
-    is_cut_short = not rerun.run.is_complete and typed_cost(rerun.run) is None
+    log = rerun.run.passes(["decisions", "duration_ns"])
+    known = log.column("decisions").to_numpy()
+    runner = None if rerun.run.is_complete else same_times(rerun.run)
     watched = watch(
         rerun.prepared(),
         rerun.config,
         rerun.options,
-        rerun.runner(),
+        runner or RecordedRunner(log.column("duration_ns").to_pylist(), name=rerun.run.name),
         watcher,
-        passes=len(known) if is_cut_short else None,
+        passes=None if runner else len(known),
         progress=progress,
     )
     again = watched.rows.passes.table().column("decisions").to_numpy()
@@ -111,10 +101,22 @@ def look_on(rerun: Rerun, watcher: Watcher, progress: Progress | None = None) ->
     return watched
 
 
-def typed_cost(run: StoredRun) -> str | None:
-    """The run's `--cost`; None where its times came from elsewhere."""
-    time = run.manifest["time"]
-    return str(time["description"]) if time["source"] == "clock" else None
+def same_times(run: StoredRun) -> Runner | None:
+    """What gave a run its times, and can give them to passes that it did not make.
+
+    None where they were measured or recorded, or where the model of time is not to be had here.
+    """
+    time, deployment = run.manifest["time"], run.manifest.get("deployment")
+    if deployment is None:
+        return parse_cost(time["description"]) if time["source"] == "clock" else None
+    made = Deployment(**deployment)
+    if made.is_torch or made.recorded is not None:
+        return None
+    try:
+        runner = made.make_runner()
+    except SchedbenchError:  # its model or profile is gone
+        return None
+    return runner if getattr(runner, "description", "") == time["description"] else None
 
 
 def _options(manifest: Mapping[str, Any]) -> ReplayOptions:
@@ -127,6 +129,7 @@ def _options(manifest: Mapping[str, Any]) -> ReplayOptions:
         slo_ns=manifest["slo_ns"],
         events=[Event(**each) for each in manifest["events"]],
         seed=manifest["seed"],
+        deployment=Deployment(**(manifest.get("deployment") or {})),
         scheduler=manifest.get("engine", OWN_SCHEDULER),
         policy_class=manifest.get("policy_class"),
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from schedbench.runner.tune.jobs import Job, Result, folder_of, kept, run_job
+from schedbench.runner.sweep import make_job, outcome_of, reuse
+from schedbench.runner.sweep_worker import Job, replay_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from schedbench.runner.sweep import Outcome, Plan
     from schedbench.workloads.trace import Trace
 
 FASTEST: Final = Fraction(1024)
@@ -34,10 +35,10 @@ class Rate:
 
 @dataclass
 class RateSearch:
-    """Bisects the speed-up of a job; `attain` is the share of requests that must hold the SLO."""
+    """Bisects the speed-up; `attain` is the share of requests that must hold the SLO."""
 
     trace: Trace
-    job: Job
+    plan: Plan
     attain: float
     root: Path | None = None
     told: Callable[[RateSearch], None] | None = None
@@ -45,7 +46,7 @@ class RateSearch:
 
     def run(self) -> Rate | None:
         """The fastest that holds, with the next hundredth faster not holding; None: none does."""
-        bounds = self._bounds(Fraction(self.job.options.speedup))
+        bounds = self._bounds(Fraction(self.plan.options.speedup))
         if bounds is None:
             return None
         low, high = bounds
@@ -59,22 +60,21 @@ class RateSearch:
 
     def at(self, speedup: Fraction) -> Rate:
         """Replay at a speed-up."""
-        options = dataclasses.replace(self.job.options, speedup=str(speedup))
-        job = dataclasses.replace(self.job, options=options)
-        point = {"speedup": f"{float(speedup):g}"}
-        job = dataclasses.replace(job, folder=folder_of(self.root, job, self.trace, point))
-        rate = self._rate(speedup, kept(job.folder) or run_job(self.trace, job))
+        job = make_job(0, {"speedup": str(speedup)}, self.plan, self.trace, self.root)
+        if isinstance(job, Job):
+            job = reuse(job) or outcome_of(job, replay_job(self.trace, job))
+        rate = self._rate(speedup, job)
         self.rates.append(rate)
         if self.told is not None:
             self.told(self)
         return rate
 
-    def _rate(self, speedup: Fraction, result: Result) -> Rate:
-        if result.summary is None:
-            return Rate(speedup, None, holds=False, reason=result.reason)
-        share = result.summary["goodput"]["share"]
+    def _rate(self, speedup: Fraction, outcome: Outcome) -> Rate:
+        if outcome.summary is None:
+            return Rate(speedup, None, holds=False, reason=outcome.reason)
+        share = outcome.summary["goodput"]["share"]
         holds = share is not None and share >= self.attain
-        return Rate(speedup, share, holds, result.summary)
+        return Rate(speedup, share, holds, outcome.summary)
 
     def _bounds(self, start: Fraction) -> tuple[Rate, Rate] | None:
         """One that holds and one, twice as fast, that does not."""

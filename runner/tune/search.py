@@ -8,15 +8,15 @@ every machine; and one that was cut short goes on as if it had not been.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from schedbench.errors import SchedbenchError
-from schedbench.runner.tune.jobs import Job, Result, folder_of, kept, run_job
+from schedbench.runner.sweep import make_job, outcome_of, reuse
+from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.runner.tune.space import Point, Space, first_points, neighbours
 from schedbench.runner.tune.study import POINT, PREFIX, STARTUP, Memory
+from schedbench.workloads.transform import slice_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
     from schedbench.results.goals import Goal
-    from schedbench.runner.api import Runner
-    from schedbench.runner.run import ReplayOptions
+    from schedbench.runner.sweep import Outcome, Plan
     from schedbench.runner.workers import Workers
-    from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
 BATCH: Final = 4
@@ -41,25 +39,22 @@ MOST_IDLE: Final = 8  # batches without a new point, after which there is nothin
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: flags around a configuration, for one goal, on one trace."""
+    """What is searched: flags, for one goal, on one trace, around what the plan has fixed."""
 
     trace: Trace
     space: Space
     goal: Goal
-    config: SchedulerConfig
-    options: ReplayOptions
-    runner: Runner
+    plan: Plan
     root: Path | None = None  # where runs are kept
 
-    def job(self, point: Point) -> Job | Result:
-        """A point made ready to replay, or refused because vLLM refuses its flags."""
-        try:
-            config = dataclasses.replace(self.config, **point)
-            config.refuse_what_the_engine_refuses()
-        except SchedbenchError as error:
-            return Result(reason=str(error))
-        job = Job(config, self.options, self.runner)
-        return dataclasses.replace(job, folder=folder_of(self.root, job, self.trace, point))
+    def start(self) -> dict[str, Any]:
+        """The value of each flag that is searched, as it would be without a search."""
+        config = self.plan.options.deployment.config(self.plan.flags)
+        return {name: getattr(config, name) for name in self.space}
+
+    def job(self, point: Point) -> Job | Outcome:
+        """A point made ready to replay, or refused because of its flags."""
+        return make_job(0, point, self.plan, self.trace, self.root)
 
     @property
     def prefix(self) -> int | None:
@@ -67,8 +62,8 @@ class Problem:
         requests = self.trace.num_requests // PREFIX_SHARE
         return requests if requests >= SHORTEST_PREFIX else None
 
-    def value_of(self, result: Result) -> float | None:
-        return None if result.summary is None else self.goal.value_of(result.summary)
+    def value_of(self, summary: Mapping[str, Any] | None) -> float | None:
+        return None if summary is None else self.goal.value_of(summary)
 
 
 @dataclass
@@ -76,10 +71,21 @@ class Tried:
     """One point and what came of it; `prefix` is its value on the prefix."""
 
     point: Point
-    result: Result
+    outcome: Outcome | None = None  # None: given up after the prefix
     prefix: float | None = None
-    is_pruned: bool = False  # given up after the prefix
-    is_refused: bool = False  # nothing was replayed
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.outcome is None
+
+    @property
+    def is_refused(self) -> bool:
+        """Nothing was replayed."""
+        return self.outcome is not None and self.outcome.status == "refused"
+
+    @property
+    def summary(self) -> Mapping[str, Any] | None:
+        return None if self.outcome is None else self.outcome.summary
 
 
 @dataclass
@@ -113,8 +119,8 @@ class Search:
     def whole(self) -> list[Tried]:
         """The points that were replayed whole and came to an end, the best first."""
         goal = self.problem.goal
-        found = [each for each in self.tried if each.result.summary and not each.is_pruned]
-        return sorted(found, key=lambda each: goal.rank(each.result.summary or {}))
+        found = [each for each in self.tried if each.summary is not None]
+        return sorted(found, key=lambda each: goal.rank(each.summary or {}))
 
     def find(self, point: Point) -> Tried | None:
         return next((each for each in self.tried if each.point == point), None)
@@ -125,14 +131,13 @@ class Search:
             point, prefix = trial.user_attrs[POINT], trial.user_attrs[PREFIX]
             if self.find(point) is not None:
                 continue
+            if trial.value is None and prefix is not None:
+                self.tried.append(Tried(point, None, prefix))
+                continue
             job = self.problem.job(point)
-            if isinstance(job, Result):
-                self.tried.append(Tried(point, job, is_refused=True))
-            elif trial.value is None and prefix is not None:
-                self.tried.append(Tried(point, Result(), prefix, is_pruned=True))
-            else:
-                found = kept(job.folder) or run_job(self.problem.trace, job)
-                self.tried.append(Tried(point, found, prefix))
+            if isinstance(job, Job):
+                job = reuse(job) or outcome_of(job, replay_job(self.problem.trace, job))
+            self.tried.append(Tried(point, job, prefix))
 
     def _batch(self, pool: Workers, size: int) -> None:
         number = self.memory.next_batch()
@@ -146,7 +151,7 @@ class Search:
         for place, (trial, point) in enumerate(asked):
             known = self.find(point)
             assert known is not None
-            value = None if known.is_pruned else self.problem.value_of(known.result)
+            value = self.problem.value_of(known.summary)
             self.memory.tell(trial, point, (number, place), value, known.prefix)
         if self.told is not None:
             self.told(self)
@@ -157,15 +162,14 @@ class Search:
         ready = [(point, job) for point, job in jobs if isinstance(job, Job)]
         replayed = iter(self._replayed(pool, ready))
         return [
-            next(replayed) if isinstance(job, Job) else Tried(point, job, is_refused=True)
-            for point, job in jobs
+            next(replayed) if isinstance(job, Job) else Tried(point, job) for point, job in jobs
         ]
 
     def _own(self, size: int) -> list[Point]:
         """Points that the sampler is not asked for: the first ones, and those around the best."""
-        space, config = self.problem.space, self.problem.config
+        space = self.problem.space
         if not self.tried:
-            return first_points(space, {name: getattr(config, name) for name in space})[:size]
+            return first_points(space, self.problem.start())[:size]
         whole = self.whole
         if not whole or self.num_replayed < self.replays - self.replays // REFINED:
             return []
@@ -179,26 +183,26 @@ class Search:
         """Replay the prefix of each, and of those that it does not rule out the whole trace."""
         prefixes = self._prefixes(pool, [job for _, job in jobs])
         bound = self._median()
-        found = [
-            Tried(point, Result(), prefix)
-            for (point, _), prefix in zip(jobs, prefixes, strict=True)
+        ahead = [not self._is_worse(prefix, bound) for prefix in prefixes]
+        left = [job for (_, job), goes_on in zip(jobs, ahead, strict=True) if goes_on]
+        outcomes = iter(_in_order(pool, left))
+        return [
+            Tried(point, next(outcomes) if goes_on else None, prefix)
+            for (point, _), prefix, goes_on in zip(jobs, prefixes, ahead, strict=True)
         ]
-        for each in found:
-            each.is_pruned = self._is_worse(each.prefix, bound)
-        left = [job for (_, job), each in zip(jobs, found, strict=True) if not each.is_pruned]
-        results = iter(_in_order(pool, left))
-        for each in found:
-            if not each.is_pruned:
-                each.result = next(results)
-        return found
 
     def _prefixes(self, pool: Workers, jobs: Sequence[Job]) -> list[float | None]:
-        """The goal's value on the prefix; None for a point whose whole run is kept."""
+        """The goal's value on the prefix; None where the trace is too short for one."""
         limit = self.problem.prefix
         if limit is None:
             return [None] * len(jobs)
-        short = [dataclasses.replace(job, folder=None, limit=limit) for job in jobs]
-        return [self.problem.value_of(result) for result in _in_order(pool, short)]
+        found = {
+            place: summary
+            for (place, _, _), summary in pool.each(
+                replay_prefix, [(place, job, limit) for place, job in enumerate(jobs)]
+            )
+        }
+        return [self.problem.value_of(found[place]) for place in range(len(jobs))]
 
     def _median(self) -> float | None:
         """Of the prefixes of the points replayed whole, once there are enough of them."""
@@ -211,10 +215,20 @@ class Search:
         return prefix < bound if self.problem.goal.maximizes else prefix > bound
 
 
-def _in_order(pool: Workers, jobs: Sequence[Job]) -> list[Result]:
-    """The results in the order of the jobs, whatever ended first; kept ones are not made again."""
-    known: Mapping[int, Result | None] = {id(job): kept(job.folder) for job in jobs}
-    found = {place: result for place, result in known.items() if result is not None}
-    for job, result in pool.each(run_job, [job for job in jobs if id(job) not in found]):
-        found[id(job)] = result or Result(reason="the worker process was killed")
-    return [found[id(job)] for job in jobs]
+def _in_order(pool: Workers, jobs: Sequence[Job]) -> list[Outcome]:
+    """The outcomes in the order of the jobs, whatever ended first; kept ones are not made again."""
+    found = {place: kept for place, job in enumerate(jobs) if (kept := reuse(job)) is not None}
+    left = {place: replace(job, index=place) for place, job in enumerate(jobs)}
+    for job, result in pool.each(replay_job, [left[p] for p in left if p not in found]):
+        found[job.index] = outcome_of(job, result)
+    return [found[place] for place in range(len(jobs))]
+
+
+def replay_prefix(trace: Trace, part: tuple[int, Job, int]) -> dict[str, Any] | None:
+    """The summary of a job over the first requests only; None if it does not come to an end."""
+    _, job, limit = part
+    short = replace(job, folder=None)
+    summary: dict[str, Any] | None = replay_job(slice_trace(trace, limit=limit), short).get(
+        "summary"
+    )
+    return summary

@@ -47,7 +47,7 @@ def test_a_baseline_keeps_flags_that_are_not_the_default_and_the_cost(
         "max_model_len": 1024,
         "num_gpu_blocks": 80,
         "speedup": "2",
-        "cost": "linear:8ms,0.03ms",
+        "deployment": {"cost": "linear:8ms,0.03ms"},
     }
 
 

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedbench.results.goals import Goal
-from schedbench.runner.clock import parse_cost
+from schedbench.runner.deployment import Deployment
 from schedbench.runner.run import ReplayOptions
-from schedbench.runner.sweep import sweep
-from schedbench.runner.tune.jobs import Job, run_job
+from schedbench.runner.sweep import Plan, sweep
 from schedbench.runner.tune.max_rate import RateSearch
 from schedbench.runner.tune.search import Problem, Search
 from schedbench.runner.tune.space import Choices, Range, Space, first_points, neighbours
 from schedbench.runner.tune.study import Memory
 from schedbench.runner.workers import Workers
-from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.trace import Trace
 
 SLO = {"ttft": 60 * MS, "tpot": 3 * MS}
@@ -32,9 +30,11 @@ def a_trace(rows: int = 60) -> Trace:
 
 
 def problem(trace: Trace, root: Path | None = None, space: Space = SPACE) -> Problem:
-    options = ReplayOptions(slo_ns=SLO)
-    config = SchedulerConfig(**FLAGS)
-    return Problem(trace, space, Goal.GOODPUT, config, options, parse_cost(COST), root)
+    return Problem(trace, space, Goal.GOODPUT, plan(SLO), root)
+
+
+def plan(slo: dict[str, int]) -> Plan:
+    return Plan({}, FLAGS, ReplayOptions(slo_ns=slo, deployment=Deployment(cost=COST)))
 
 
 def searched(of: Problem, replays: int, *, seed: int = 0, workers: int = 1) -> Search:
@@ -133,7 +133,7 @@ def test_what_vllm_refuses_is_no_replay() -> None:
     search = searched(problem(a_trace(), space=space), 24)
     refused = [each for each in search.tried if each.is_refused]
     assert refused
-    assert all("vLLM refuses it" in each.result.reason for each in refused)
+    assert all("vLLM refuses it" in each.outcome.reason for each in refused if each.outcome)
     assert search.num_replayed == 24
 
 
@@ -164,7 +164,7 @@ def test_a_search_finds_what_the_best_of_a_grid_has(goal: Goal) -> None:
     values = [goal.value_of(each.summary) for each in grid if each.summary is not None]
     known = [value for value in values if value is not None]
     of = dataclasses.replace(problem(trace), goal=goal)
-    best = searched(of, 20).whole[0].result.summary
+    best = searched(of, 20).whole[0].summary
     assert best is not None
     found = goal.value_of(best)
     assert found is not None
@@ -173,19 +173,12 @@ def test_a_search_finds_what_the_best_of_a_grid_has(goal: Goal) -> None:
 
 def test_the_rate_that_is_found_holds_and_a_little_more_does_not() -> None:
     trace = a_trace()
-    options = ReplayOptions(slo_ns={"ttft": 40 * MS})
-    job = Job(SchedulerConfig(**FLAGS), options, parse_cost(COST))
-    search = RateSearch(trace, job, 0.95)
+    search = RateSearch(trace, plan({"ttft": 40 * MS}), 0.95)
     best = search.run()
     assert best is not None
     for speedup, holds in ((best.speedup, True), (best.speedup * Fraction(102, 100), False)):
-        faster = dataclasses.replace(options, speedup=str(speedup))
-        summary = run_job(trace, dataclasses.replace(job, options=faster)).summary
-        assert summary is not None
-        assert (summary["goodput"]["share"] >= 0.95) == holds
+        assert search.at(speedup).holds == holds
 
 
 def test_an_slo_that_no_rate_holds_has_no_rate() -> None:
-    options = ReplayOptions(slo_ns={"ttft": 1})
-    job = Job(SchedulerConfig(**FLAGS), options, parse_cost(COST))
-    assert RateSearch(a_trace(5), job, 0.95).run() is None
+    assert RateSearch(a_trace(5), plan({"ttft": 1}), 0.95).run() is None
