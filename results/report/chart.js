@@ -29,8 +29,7 @@ function timeChart(panel, run, view, group) {
       legend.show(drawn, null, group.top);
     },
   };
-  repaints.push(() => chart.redraw(false));
-  new ResizeObserver(() => chart.setSize({ width: Math.max(200, plot.clientWidth), height: panel.height })).observe(plot);
+  keepWidth(chart, plot, panel.height, group.runs.length);
   listenTo(chart, box, run, view, () => `${name}: ${legend.list.textContent}`);
   return self;
 }
@@ -126,7 +125,7 @@ function drawRule(chart, panel, run, group) {
 /** A line at the pass whose row is open. */
 function drawChosen(chart, run) {
   if (chosenPass.run !== run) return;
-  const x = chart.valToPos(run.points.column("start_ns")[chosenPass.row] / 1e9, "x", true);
+  const x = chart.valToPos(run.points.column("begin_ns")[chosenPass.row] / 1e9, "x", true);
   const { ctx, bbox } = chart;
   if (x < bbox.left || x > bbox.left + bbox.width) return;
   ctx.save();

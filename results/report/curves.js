@@ -1,6 +1,8 @@
 /** Latency by percentile, a line a run. Shares are spaced by their nines, so tails are wide. */
 
 const SHARES = { 0.30103: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %", 4: "99.99 %", 5: "99.999 %" };
+const [CURVE_HEIGHT, CURVE_RIGHT] = [220, 26];
+const PRINTED_CURVES = 2; // beside each other on paper
 const SHARE_WIDTH = 58; // pixels that its label takes
 const LOWEST = 1e-4; // of the highest value: what is below is cut off
 const RUN_COLOURS = ["blue", "red", "green", "purple", "orange", "sky"];
@@ -34,8 +36,7 @@ function latencyChart(key, title, runs) {
     });
   };
   const chart = new uPlot(curveOptions(present, runs, show), data, plot);
-  repaints.push(() => chart.redraw(false));
-  new ResizeObserver(() => chart.setSize({ width: Math.max(200, plot.clientWidth), height: 220 })).observe(plot);
+  keepWidth(chart, plot, CURVE_HEIGHT, PRINTED_CURVES);
   show(null);
   return box;
 }
@@ -59,8 +60,9 @@ function roundValues(low, high) {
 /** The shares whose labels do not run into the one before; the others keep their line. */
 function labelled(chart, splits) {
   let last = -SHARE_WIDTH;
+  const width = chart.width - AXIS - CURVE_RIGHT; // not asked for: it may be about to change
   return splits.map((each) => {
-    const x = chart.valToPos(each, "x");
+    const x = (each / chart.scales.x.max) * width;
     if (x - last < SHARE_WIDTH) return null;
     last = x;
     return each;
@@ -77,9 +79,9 @@ function curveOptions(present, runs, onCursor) {
   const shares = Object.keys(SHARES).map(Number).sort((a, b) => a - b);
   return {
     width: 400,
-    height: 220,
+    height: CURVE_HEIGHT,
     legend: { show: false },
-    padding: [8, 26, 0, 0],
+    padding: [8, CURVE_RIGHT, 0, 0],
     cursor: { drag: { x: false, y: false }, y: false, sync: { key: "curves", scales: ["x", null] } },
     scales: { x: { time: false, range: (chart, low, high) => [0, Math.max(high, 1)] }, y: { distr: 3, range: (chart, low, high) => [Math.max(low, high * LOWEST) / 1.15, high * 1.15] } },
     axes: [

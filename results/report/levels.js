@@ -3,7 +3,7 @@
 const MOST_DRAWN = 9000;
 
 function levelsOf(points) {
-  const [rank, start, pass] = ["rank", "start_ns", "pass"].map((name) => points.column(name));
+  const [rank, begin, pass] = ["rank", "begin_ns", "pass"].map((name) => points.column(name));
   const finest = rank.reduce((highest, each) => Math.max(highest, each), 0);
   const choices = new Map();
   const choice = (level) => {
@@ -17,18 +17,18 @@ function levelsOf(points) {
     within(from, to) {
       for (let level = finest; ; level -= 1) {
         const rows = choice(level);
-        const first = Math.max(0, firstAfter(rows, start, from) - 1);
-        const last = Math.min(rows.length, firstAfter(rows, start, to) + 1);
+        const first = Math.max(0, firstAfter(rows, begin, from) - 1);
+        const last = Math.min(rows.length, firstAfter(rows, begin, to) + 1);
         if (last - first > MOST_DRAWN && level > 0) continue;
         const drawn = rows.subarray(first, last);
         const between = drawn.length ? pass[drawn[drawn.length - 1]] - pass[drawn[0]] + 1 : 0;
         return { rows: drawn, isComplete: between === drawn.length };
       }
     },
-    /** The row of the last pass that starts by then. */
+    /** The row of the last pass that began by then. */
     at(time) {
       const rows = choice(finest);
-      return rows[Math.max(0, firstAfter(rows, start, time) - 1)];
+      return rows[Math.max(0, firstAfter(rows, begin, time) - 1)];
     },
   };
 }
@@ -41,12 +41,12 @@ function rowsWhere(values, accepts) {
   return rows.slice(0, count);
 }
 
-/** Where in `rows` the first one stands that starts after `time`. */
-function firstAfter(rows, start, time) {
+/** Where in `rows` the first one stands that began after `time`. */
+function firstAfter(rows, begin, time) {
   let [low, high] = [0, rows.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (start[rows[middle]] > time) high = middle;
+    if (begin[rows[middle]] > time) high = middle;
     else low = middle + 1;
   }
   return low;

@@ -3,12 +3,12 @@
 const MARK_WIDTH = 7;
 const LANE_HEIGHT = 26;
 
-function markLane(panel, run, view) {
+function markLane(panel, run, view, group) {
   const lane = element("div", { class: "lane", role: "group", "aria-label": `${panel.title}, run ${run.letter}: a mark each, the arrow keys go from one to the next`, style: `--c: var(--${panel.colour})`, "data-panel": panel.id, "data-run": run.letter, "data-letter": run.letter });
   const values = run.points.column(panel.key);
   const rows = rowsWhere(values, (value) => value > 0);
   const show = () => {
-    const groups = weighed(marksWithin(run, rows, view, lane.clientWidth), values);
+    const groups = weighed(marksWithin(run, rows, view, isPrinting ? widthOf(lane, group.runs.length) - AXIS - RIGHT : lane.clientWidth), values);
     const most = Math.max(...groups.map((group) => group.sum), 1);
     const marks = groups.map((group) => markOf(panel, run, group, most));
     if (marks.length) onlyStop(marks, marks[0]);
@@ -16,17 +16,17 @@ function markLane(panel, run, view) {
   };
   arrowKeys(lane);
   new ResizeObserver(show).observe(lane);
-  repaints.push(show);
+  repaints.push(show); // a mark may be chosen, and paper may be narrower
   return { box: lane, show };
 }
 
 /** Marks that would touch are one; its pass is the one with most of what is marked. */
 function marksWithin(run, rows, view, width) {
-  const start = run.points.column("start_ns");
+  const begin = run.points.column("begin_ns");
   const groups = [];
   const scale = width / (view.to - view.from);
-  for (let at = firstAfter(rows, start, view.from * 1e9 - 1); at < rows.length; at += 1) {
-    const x = (start[rows[at]] / 1e9 - view.from) * scale;
+  for (let at = firstAfter(rows, begin, view.from * 1e9 - 1); at < rows.length; at += 1) {
+    const x = (begin[rows[at]] / 1e9 - view.from) * scale;
     if (x > width) break;
     const last = groups[groups.length - 1];
     if (last && x - last.x < MARK_WIDTH) last.rows.push(rows[at]);

@@ -62,7 +62,7 @@ function startRow(view) {
     const { run } = chosenPass;
     for (let row = chosenPass.row + step; row >= 0 && row < run.points.rows; row += step) {
       if (!accept(run, row)) continue;
-      bringIntoView(view, run.points.column("start_ns")[row] / 1e9);
+      bringIntoView(view, run.points.column("begin_ns")[row] / 1e9);
       openPass(run, row);
       say(document.getElementById("row-title").textContent);
       return;
@@ -76,8 +76,8 @@ function startRow(view) {
     "mark-after": () => go(1, isMark),
     zoom: () => {
       const { run, row } = chosenPass;
-      const [start, duration] = ["start_ns", "duration_ns"].map((name) => run.points.column(name)[row] / 1e9);
-      view.set(start - 50 * duration, start + 51 * duration);
+      const [begin, duration] = ["begin_ns", "duration_ns"].map((name) => run.points.column(name)[row] / 1e9);
+      view.set(begin - 50 * duration, begin + 51 * duration);
     },
     close: closePass,
   };

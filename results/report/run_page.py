@@ -63,8 +63,15 @@ def run_page(subjects: Sequence[Subject], window: Window = Window()) -> Page:  #
     held = sum(run["points"]["rows"] for run in data["runs"])
     passes = sum(run["passes"] for run in data["runs"])
     if not passes:
-        raise UsageError("no pass starts within the window; give other values of --from and --to")
+        raise UsageError(_nothing(subjects, window))
     return Page(_html(subjects, window, data, passes == held), passes, held)
+
+
+def _nothing(subjects: Sequence[Subject], window: Window) -> str:
+    if window != Window():
+        return "no pass starts within the window; give other values of --from and --to"
+    names = ", ".join(str(subject.run.path) for subject in subjects)
+    return f"{names}: no pass was made, so there is nothing to draw. Replay a trace with requests"
 
 
 def _html(subjects: Sequence[Subject], window: Window, data: Any, is_whole: bool) -> str:  # noqa: ANN401 - JSON

@@ -4,6 +4,8 @@ let report;
 
 async function unpackRun(run) {
   const [points, table] = await Promise.all([unpack(run.points), unpack(run.slices)]);
+  const [start, lag] = [points.column("start_ns"), points.column("lag_ns")];
+  points.add("begin_ns", start.map((each, row) => each + lag[row])); // when its work began
   return { ...run, points, slices: { ...run.slices, table }, levels: levelsOf(points) };
 }
 
@@ -61,7 +63,7 @@ async function start() {
   report = JSON.parse(document.getElementById("data").textContent);
   const runs = await Promise.all(report.runs.map(unpackRun));
   report.runs = runs;
-  const from = Math.min(...runs.map((run) => run.points.column("start_ns")[0]));
+  const from = Math.min(...runs.map((run) => run.points.column("begin_ns")[0]));
   const to = Math.max(...runs.map((run) => endOf(run, run.points.rows - 1)));
   const view = windowOver(from / 1e9, to / 1e9);
   startPanels(runs, view);

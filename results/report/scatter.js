@@ -13,7 +13,7 @@ function startScatter(sweep, choose) {
     chart = drawScatter(sweep, across.chosen(), up.chosen(), choose);
   };
   [across, up].forEach((pick) => pick.listen(draw));
-  repaints.push(() => chart?.redraw(false));
+  repaints.push(draw);
   new ResizeObserver(draw).observe(document.getElementById("scatter"));
 }
 
@@ -26,7 +26,7 @@ function drawScatter(sweep, xAt, yAt, choose) {
   const [xs, ys] = [groups.map((group) => group.x), groups.map((group) => group.y)];
   place.replaceChildren();
   return new uPlot({
-    width: Math.max(300, place.clientWidth),
+    width: widthOf(place, 1),
     height: SCATTER_HEIGHT,
     legend: { show: false },
     cursor: { show: false },

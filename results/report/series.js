@@ -5,7 +5,7 @@ const MOST_STEPS = 1500; // areas of more passes than that are drawn as slices
 
 /** Passes as steps: where each begins, its row, and -1 where nothing ran. */
 function stepsOf(run, view) {
-  const [start, pass, idle] = ["start_ns", "pass", "idle_ns"].map((name) => run.points.column(name));
+  const [begin, pass, idle] = ["begin_ns", "pass", "idle_ns"].map((name) => run.points.column(name));
   const { rows, isComplete } = run.levels.within(view.from * 1e9, view.to * 1e9);
   const seen = ((view.to - view.from) * 1e9) / 1000; // a shorter gap is less than a pixel
   const steps = { x: [], row: [], isComplete, passes: rows.length };
@@ -16,16 +16,16 @@ function stepsOf(run, view) {
   rows.forEach((row, at) => {
     const before = rows[at - 1];
     if (at && idle[row] > seen && pass[row] === pass[before] + 1) put(endOf(run, before), -1);
-    put(start[row], row);
+    put(begin[row], row);
   });
   const last = rows[rows.length - 1];
   if (last !== undefined) put(endOf(run, last), last);
   return steps;
 }
 
-/** When a pass ended, ns: it may have had to wait for the one before it (`lag_ns`). */
+/** When a pass ended, ns. */
 function endOf(run, row) {
-  return ["start_ns", "lag_ns", "duration_ns"].reduce((sum, name) => sum + run.points.column(name)[row], 0);
+  return run.points.column("begin_ns")[row] + run.points.column("duration_ns")[row];
 }
 
 /** Sums over neighbouring slices, as many joined as it takes to have room for all. */

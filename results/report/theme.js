@@ -1,7 +1,10 @@
 /** Light or dark: as the system, or as chosen with the button. Canvases are told to redraw. */
 
 const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
+const PRINTED = { width: 930, gap: 16 }; // pixels, as report.css has it: fits A4 and Letter, landscape
 const repaints = [];
+const resizes = [];
+let isPrinting = false;
 const colours = new Map(); // asking the browser for one costs it a layout
 
 /** A colour of the style sheet as the canvas wants it. */
@@ -39,9 +42,31 @@ function startTheme() {
     chosen = (chosen + 1) % names.length;
     setTheme(names[chosen]);
   });
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", repaint);
-  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  matchMedia("print").addEventListener("change", (event) => printing(event.matches));
+  addEventListener("beforeprint", () => printing(true));
+  addEventListener("afterprint", () => printing(false));
+}
+
+/** Paper has its own width, which nothing on the screen can be asked for. */
+function printing(starts) {
+  isPrinting = starts;
+  resizes.forEach((resize) => resize());
+  repaint();
+}
+
+/** The width of one of so many charts that stand side by side. */
+function widthOf(box, columns) {
+  if (!isPrinting) return Math.max(200, box.clientWidth);
+  return Math.floor((PRINTED.width - PRINTED.gap * (columns - 1)) / columns);
+}
+
+/** Keep a chart as wide as its box. */
+function keepWidth(chart, box, height, columns) {
+  const resize = () => chart.setSize({ width: widthOf(box, columns), height });
+  resizes.push(resize);
+  repaints.push(() => chart.redraw(false));
+  new ResizeObserver(resize).observe(box);
 }
 
 /** Say something to those who listen instead of looking. */

@@ -16,6 +16,7 @@ async function unpack(packed) {
       if (!known.has(name)) known.set(name, unfold(planes, packed.rows, ...places.get(name)));
       return known.get(name);
     },
+    add: (name, values) => known.set(name, values),
   };
 }
 
