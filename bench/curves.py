@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cases import Case, mooncake
+from cases import COST, Case, mooncake
 from contest import Figures, alternate, told, whole_process
 from ours_worker import fresh
 from setting import SCHEDBENCH
@@ -60,8 +60,9 @@ def lengths(setting: Setting) -> Figures:
 
 def _whole_replay(setting: Setting, path: Path) -> Figures:
     out = fresh(setting.scratch / "run")
-    command: Command = [SCHEDBENCH, "replay", path, "--no-async-scheduling", "--out", out, "--json"]
-    return whole_process(command, setting.log)
+    case = Case("generated", str(path), 30_000, max_model_len=131_072)
+    command: list[str | Path] = [SCHEDBENCH, "replay", path, *case.options(), "--cost", COST]
+    return whole_process([*command, "--out", out, "--json"], setting.log)
 
 
 def running(setting: Setting) -> Figures:

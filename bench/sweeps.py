@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cases import REAL_CASES
+from cases import COST, REAL_CASES
 from contest import Figures, alternate, ratio, told, whole_process
 from setting import SCHEDBENCH, Setting
 
@@ -29,7 +29,7 @@ def measure(setting: Setting) -> list[Figures]:
         *("--speedup", case.speedup, "--num-gpu-blocks", str(case.num_gpu_blocks)),
         *("--max-model-len", str(case.max_model_len), "--no-async-scheduling"),
         *("--max-num-seqs", SEATS, "--max-num-batched-tokens", BUDGETS),
-        *("--no-store", "--json"),
+        *("--cost", COST, "--no-store", "--json"),
     ]
     contestants = {
         f"{jobs} at a time": partial(whole_process, [*command, "--jobs", str(jobs)], setting.log)

@@ -83,7 +83,7 @@ def _contest(
     pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...],
     setting: Setting,
 ) -> Figures:
-    runs = alternate(contestants, setting.rounds, setting.budget_s(30, 900))
+    runs = alternate(contestants, setting.rounds, setting.budget_s(15, 900))
     return {
         "name": name,
         "case": setting.job(case)["case"],
@@ -116,6 +116,7 @@ def _profile(setting: Setting, case: Case) -> str:
     """Where our process spends its time, imports and all."""
     file = setting.scratch / "profile"
     command = [PYTHON, "-m", "cProfile", "-o", file, SCHEDBENCH, *_arguments(setting, case)]
+    command += ["--cost", COST]
     whole_process(command, setting.log)
     return top_lines(str(file))
 
