@@ -17,10 +17,20 @@ Run = tuple[str, int, int]  # key, first token, length
 
 
 class SegmentHasher:
-    """Numbers chained block contents; shared by all requests of a scenario."""
+    """Numbers chained block contents; shared by all requests of a scenario.
 
-    def __init__(self, block_size: int) -> None:
+    Args:
+        block_size: tokens in a block.
+        lookahead_tokens: tokens after a block that its hash covers too.
+        sees_all_items: hash a later block with every item in it, not with the last one only.
+    """
+
+    def __init__(
+        self, block_size: int, lookahead_tokens: int = 0, *, sees_all_items: bool = False
+    ) -> None:
         self.block_size = block_size
+        self.lookahead_tokens = lookahead_tokens
+        self.sees_all_items = sees_all_items
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, parent: int, content: Hashable) -> int:
@@ -31,8 +41,8 @@ class SegmentIdentity:
     """One request's tokens as runs; output token j is token j of the key `o:ID`.
 
     Blocks are hashed when they are full, with the tokens and the items known then. A streaming
-    session's next input changes tokens behind them and leaves those hashes alone, as vLLM 0.26.0
-    does.
+    session's next input changes tokens behind them and leaves those hashes alone, but for blocks
+    that the dropped token ends, where the release makes them anew.
     """
 
     def __init__(
@@ -54,11 +64,22 @@ class SegmentIdentity:
         self._hash_through(self._num_before_output)
 
     def block_hash(self, index: int) -> int:
-        self._hash_through((index + 1) * self._hasher.block_size)
+        hasher = self._hasher
+        self._hash_through((index + 1) * hasher.block_size + hasher.lookahead_tokens)
         return self._hashes[index]
 
-    def next_input(self, num_tokens: int, num_kept: int, update: StreamingUpdate) -> None:
+    def rehash(self) -> None:
+        num_tokens = len(self._hashes) * self._hasher.block_size + self._hasher.lookahead_tokens
+        self._hashes.clear()
+        self._passed = (0, 0)
         self._hash_through(num_tokens)
+
+    def next_input(
+        self, num_tokens: int, num_kept: int, update: StreamingUpdate, *, redo: bool
+    ) -> None:
+        self._hash_through(num_tokens)
+        if redo:
+            del self._hashes[num_kept // self._hasher.block_size :]
         known = [*self.runs, (self._output_key, 0, num_tokens - self._num_before_output)]
         following: Any = update.content
         self.runs = [*cut(known, 0, num_kept), *following.runs]
@@ -73,17 +94,20 @@ class SegmentIdentity:
         self._hash_through(self._num_before_output)
 
     def _hash_through(self, num_tokens: int) -> None:
-        """Hash the full blocks of the first `num_tokens`. Later calls see the last item only."""
-        block_size = self._hasher.block_size
-        first_item = max(len(self._items) - 1, 0) if self._hashes else 0
+        """Hash the full blocks of the first `num_tokens`; later ones perhaps with one item only."""
+        block_size, ahead = self._hasher.block_size, self._hasher.lookahead_tokens
+        first_item = 0
+        if self._hashes and not self._hasher.sees_all_items:
+            first_item = max(len(self._items) - 1, 0)
         output = max(num_tokens - self._num_before_output, 0)
-        while (len(self._hashes) + 1) * block_size <= num_tokens:
+        while (len(self._hashes) + 1) * block_size + ahead <= num_tokens:
             start = len(self._hashes) * block_size
-            content = self._content(start, start + block_size, output)
+            end = start + block_size + ahead
+            content = self._content(start, end, output)
             seen = tuple(
                 (item.identifier, item.offset - start)
                 for item in self._items[first_item:]
-                if item.offset < start + block_size and item.offset + item.num_tokens > start
+                if item.offset < end and item.offset + item.num_tokens > start
             )
             parent = self._hashes[-1] if self._hashes else self._root
             self._hashes.append(self._hasher.number(parent, (content, seen)))

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from schedbench.errors import UnsupportedError
 from schedbench.runner.golden_backend import Emission, QueueContents, Scheduled
 from schedbench.runner.golden_identity import SegmentHasher, SegmentIdentity
+from schedbench.sched.behaviours import RELEASES
 from schedbench.sched.config import SchedulerConfig
 from schedbench.sched.kv_connector import KVConnectorOutput
+from schedbench.sched.one_queue import OneQueue
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import EncoderInput, Grammar, Request, RequestStatus
 from schedbench.sched.scheduler import PauseState, Scheduler
+from schedbench.sched.skipped_first import SkippedFirst
 from schedbench.sched.spec_decode import set_drafts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from schedbench.runner.golden_backend import PassReport, Row, StoreClient
     from schedbench.runner.golden_log import GoldenLog
 
-CONFIG_FIELDS = (
-    "max_num_batched_tokens",
-    "max_num_scheduled_tokens",
-    "max_num_seqs",
-    "max_model_len",
-    "long_prefill_token_threshold",
-    "max_num_partial_prefills",
-    "max_long_partial_prefills",
-    "enable_chunked_prefill",
-    "policy",
-    "num_gpu_blocks",
-    "block_size",
-    "enable_prefix_caching",
-    "scheduler_reserve_full_isl",
-    "watermark",
-    "max_loras",
-    "async_scheduling",
-    "num_speculative_tokens",
-    "spec_method",
-    "kv_load_failure_policy",
-    "disable_chunked_mm_input",
-    "encoder_cache_size",
+CONFIG_FIELDS = tuple(
+    field.name
+    for field in fields(SchedulerConfig)
+    if field.name not in ("behaviours", "kv_role", "max_num_encoder_input_tokens", "vllm_version")
 )
+
+
+def version_of(log: GoldenLog) -> str:
+    """The release whose class wrote the log; the first ones do not say."""
+    return str(log.header.get("vllm_version", "0.26.0"))
 
 
 def unsupported_features(log: GoldenLog) -> list[str]:
     """Name what a scenario needs and this scheduler does not have."""
-    version = log.header.get("vllm_version", "0.26.0")
-    return [] if version == "0.26.0" else [f"vLLM {version}"]
+    version = version_of(log)
+    return [] if version in RELEASES else [f"vLLM {version}"]
 
 
-def config_of(flags: Row) -> SchedulerConfig:
-    """Build the configuration of a golden header; the driver sees to passes in flight."""
+def config_of(log: GoldenLog, behaviours: str = "") -> SchedulerConfig:
+    """Build the configuration of a golden header; the driver sees to passes in flight.
+
+    `behaviours` makes a mixture of it.
+    """
+    flags = log.config
     return SchedulerConfig(
-        **{name: flags[name] for name in CONFIG_FIELDS},
+        vllm_version=version_of(log),
+        behaviours=behaviours,
+        **{name: flags[name] for name in CONFIG_FIELDS if name in flags},
         max_num_encoder_input_tokens=flags["encoder_budget"],
         kv_role=flags.get("kv_role", "kv_both") if flags["kv_connector"] else None,
     )
@@ -63,8 +60,9 @@ def config_of(flags: Row) -> SchedulerConfig:
 class StoreAsConnector:
     """The scenario's remote store as a connector of this scheduler."""
 
-    def __init__(self, store: StoreClient) -> None:
+    def __init__(self, store: StoreClient, *, requires_kv_delivery: bool | None) -> None:
         self._store = store
+        self.requires_kv_delivery = requires_kv_delivery
 
     def get_num_new_matched_tokens(
         self, request: Request, num_computed_tokens: int
@@ -80,18 +78,26 @@ class StoreAsConnector:
     def request_finished(self, request: Request) -> bool:
         return self._store.request_finished(request.request_id)
 
+    def has_pending_block_frees(self) -> bool:
+        return self._store.has_pending_block_frees
+
 
 class SchedBackend:
     """`golden_backend.Backend` over `schedbench.sched.scheduler.Scheduler`."""
 
-    def __init__(self, log: GoldenLog, store: StoreClient) -> None:
+    def __init__(self, log: GoldenLog, store: StoreClient, behaviours: str = "") -> None:
         if missing := unsupported_features(log):
             raise UnsupportedError(f"{log.header['name']} needs {', '.join(missing)}")
-        self.config = config_of(log.config)
-        connector = StoreAsConnector(store) if log.config["kv_connector"] else None
-        self.scheduler = Scheduler(self.config, connector)
+        self.config = config_of(log, behaviours)
+        delivery = log.config.get("drop_preempted_output")
+        connector = StoreAsConnector(store, requires_kv_delivery=delivery)
+        self.scheduler = Scheduler(self.config, connector if self.config.kv_role else None)
         self.token_budget = self.config.token_budget
-        self._hasher = SegmentHasher(self.config.block_size)
+        self._hasher = SegmentHasher(
+            self.config.block_size,
+            self.config.hash_lookahead_tokens,
+            sees_all_items=self.config.behaviour.hash_content,
+        )
         self._grammars: dict[str, Grammar] = {}
         self._lookups: dict[str, int] = {}
         self._evicted: list[str] = []
@@ -112,6 +118,7 @@ class SchedBackend:
                 request_id,
                 num_prompt_tokens=sum(length for _, length in request["prompt"]),
                 max_tokens=request["max_tokens"],
+                min_tokens=request.get("min_tokens", 0),
                 arrival_time=request["arrival"],
                 identity=SegmentIdentity(self._hasher, request_id, request["prompt"], items, root),
                 priority=request.get("priority", 0),
@@ -149,7 +156,10 @@ class SchedBackend:
 
     def update(self, scheduled: Scheduled, report: PassReport) -> list[Emission]:
         transfers = KVConnectorOutput(
-            tuple(report.loaded), tuple(report.sent), frozenset(report.invalid_blocks)
+            tuple(report.loaded),
+            tuple(report.sent),
+            frozenset(report.invalid_blocks),
+            tuple(report.failed_loads),
         )
         outputs = self.scheduler.update_from_output(
             scheduled.output, ModelRunnerOutput(report.sampled, transfers)
@@ -200,16 +210,17 @@ class SchedBackend:
 
     def queue_lengths(self) -> list[int]:
         queues = self.scheduler.queues
-        return [len(self.scheduler.running), len(queues.waiting), len(queues.skipped_waiting)]
+        return [len(self.scheduler.running), queues.num_waiting, queues.num_skipped_waiting]
 
     def queue_contents(self) -> QueueContents:
         queues = self.scheduler.queues
-        return QueueContents(
-            waiting=[request.request_id for request in queues.waiting],
-            skipped=[
-                [request.request_id, request.status.name] for request in queues.skipped_waiting
-            ],
-        )
+        waiting = [request.request_id for request in queues.waiting]
+        if isinstance(queues, SkippedFirst):
+            return QueueContents(waiting, _with_status(queues.skipped_waiting))
+        assert isinstance(queues, OneQueue)
+        deferred = [request for request in queues if request in queues.deferred_waiting]
+        holding = _with_status(queues.kv_holding_waiting)
+        return QueueContents(waiting, _with_status(deferred), holding)
 
     def num_free_blocks(self) -> int:
         return self.scheduler.kv_cache.pool.num_free
@@ -223,3 +234,7 @@ class SchedBackend:
     def block_ids(self, request_id: str) -> list[int]:
         request = self.scheduler.requests.get(request_id)
         return request.block_ids if request else []
+
+
+def _with_status(requests: Iterable[Request]) -> list[list[str]]:
+    return [[request.request_id, request.status.name] for request in requests]

@@ -211,7 +211,8 @@ class LockstepScheduler(Scheduler):
                     self.beside.compile_grammar(request_id, failed=request.grammar.failed)
 
     def _queue_lengths(self) -> list[int]:
-        return [len(self.running), *self.queues.lengths()]
+        queues = self.queues
+        return [len(self.running), queues.num_waiting, queues.num_skipped_waiting]
 
     def _state(self) -> dict[str, object]:
         return {

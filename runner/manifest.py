@@ -68,7 +68,7 @@ def make_manifest(
         "runner_details": dict(info.details),
         "warmup_ns": options.warmup_ns,
         "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
-        "vllm_version": "0.26.0",
+        "vllm_version": config.vllm_version,
         "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
         "command_line": list(options.command_line),
         "versions": {

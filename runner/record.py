@@ -403,8 +403,8 @@ class Recorder:
             ),
             queues=(
                 len(scheduler.running),
-                len(queues.waiting),
-                len(queues.skipped_waiting),
+                queues.num_waiting,
+                queues.num_skipped_waiting,
                 scheduler.num_waiting_for_streaming_input,
                 self._blocks_held_waiting(),
                 len(new),

@@ -117,6 +117,14 @@ class RemoteStore:
         self._wake(due_ns)
         return True
 
+    def has_pending_block_frees(self) -> bool:
+        """A store that sends reports when it has sent, and announces nothing."""
+        return False
+
+    @property
+    def requires_kv_delivery(self) -> bool | None:
+        return None
+
     def report(self) -> KVConnectorOutput | None:
         """What the workers tell with a pass that ends now."""
         arrived = [load for load in self._loads if load.due_ns <= self.now_ns]

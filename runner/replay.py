@@ -193,10 +193,13 @@ class Replay:
 
     def _may_run(self) -> bool:
         """Whether the engine would make a pass: there is work, and no pause that forbids it."""
-        pause = self.scheduler.pause_state
-        if pause is PauseState.UNPAUSED:
+        scheduler = self.scheduler
+        if scheduler.pause_state is PauseState.UNPAUSED:
             return self._num_unfinished() > 0
-        return pause is PauseState.PAUSED_NEW and bool(self.scheduler.running)
+        if scheduler.pause_state is PauseState.PAUSED_ALL:
+            return False
+        holders = scheduler.queues.num_holding_kv - scheduler.num_waiting_for_streaming_input
+        return bool(scheduler.running) or holders > 0
 
     def _next_ns(self) -> int | None:
         upcoming = self.arrivals.next_ns()

@@ -106,12 +106,14 @@ class RequestSource:
         block_size: int,
         enable_prefix_caching: bool,
         keep_ids: bool = False,
+        hash_lookahead_tokens: int = 0,
     ) -> None:
         self._trace = trace
         self._shares = enable_prefix_caching and trace.has("hash_ids")
         kept = KEPT_AS_THEY_ARE + (PREFIX_IDENTITY if keep_ids else ())
         self._kept = [name for name in kept if trace.has(name)]
-        self._names = PrefixNames(block_size, trace.hash_block_tokens if self._shares else None)
+        hash_block_tokens = trace.hash_block_tokens if self._shares else None
+        self._names = PrefixNames(block_size, hash_block_tokens, hash_lookahead_tokens)
 
     def __iter__(self) -> Iterator[tuple[Row, Request]]:
         table = self._trace.table

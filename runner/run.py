@@ -186,6 +186,7 @@ def make_arrivals(
         block_size=config.block_size,
         enable_prefix_caching=config.enable_prefix_caching,
         keep_ids=keep_ids,
+        hash_lookahead_tokens=config.hash_lookahead_tokens,
     )
     match options.arrivals:
         case "all-at-once":

@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from schedbench.runner.requests import Row
     from schedbench.sched.request import Request
 
+OF_THE_RUNNING_LOOP = {
+    Verdict.LIST_DONE,
+    Verdict.PREEMPTED,
+    Verdict.PREEMPTED_SELF,
+    Verdict.EVICTION_WAITS,
+    Verdict.FREES_PENDING,
+}
 WAIT_VERDICTS: list[Verdict] = [
     verdict
     for verdict in Verdict
-    if verdict.kind in (Kind.STOP, Kind.ASIDE)
-    and verdict not in (Verdict.LIST_DONE, Verdict.PREEMPTED, Verdict.PREEMPTED_SELF)
+    if verdict.kind in (Kind.STOP, Kind.ASIDE) and verdict not in OF_THE_RUNNING_LOOP
 ]
 IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
 WAIT_LABELS = [IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]

@@ -22,7 +22,7 @@ from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
-from schedbench.sched import admission_loop, preemption, running_loop
+from schedbench.sched import admission_loop, running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,7 +130,7 @@ def _looking_on(replay: Replay, watcher: Watcher, passes: int | None) -> Iterato
     one, next_one = running_loop.schedule_one, admission_loop.consider
     modules: list[tuple[Any, str, Any]] = [
         (running_loop, "schedule_one", _seeing_verdicts(one, "running", replay, watcher)),
-        (running_loop, "evict_one", _seeing_victims(preemption.evict_one, replay, watcher)),
+        (running_loop, "make_room", _seeing_victims(running_loop.make_room, replay, watcher)),
         (admission_loop, "consider", _seeing_verdicts(next_one, "admission", replay, watcher)),
     ]
     plain = [(module, name, getattr(module, name)) for module, name, _ in modules]
@@ -202,14 +202,15 @@ def _seeing_verdicts(
 
 
 def _seeing_victims(
-    evict: Callable[..., Any], replay: Replay, watcher: Watcher
+    make_room: Callable[..., Any], replay: Replay, watcher: Watcher
 ) -> Callable[..., Any]:
-    def evicted(
+    def made_room(
         scheduler: Scheduler, this_pass: SchedulePass, request: Request, index: int
     ) -> object:
-        found = evict(scheduler, this_pass, request, index)
-        victim = this_pass.victims[-1]
-        watcher.evicts(replay, victim.request, victim.num_computed_tokens, request)
+        before = len(this_pass.victims)
+        found = make_room(scheduler, this_pass, request, index)
+        for victim in this_pass.victims[before:]:
+            watcher.evicts(replay, victim.request, victim.num_computed_tokens, request)
         return found
 
-    return evicted
+    return made_room

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schedbench.sched import encoder_cache, kv_connector, lora, spec_decode, token_demand
 from schedbench.sched.blocked import what_it_awaits
 from schedbench.sched.kv_cache.manager import SlotDemand
+from schedbench.sched.pause import PauseState
 from schedbench.sched.policy import (
     Short,
     State,
@@ -63,10 +64,12 @@ def limit_reached(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict | No
     """Limits that hold whoever is next. A session waiting for input keeps its seat."""
     if not scheduler.queues:
         return Verdict.QUEUES_EMPTY
-    if this_pass.token_budget == 0:
+    if this_pass.token_budget <= 0:
         return Verdict.BUDGET_SPENT
+    if scheduler.pause_state is PauseState.PAUSED_NEW and not scheduler.queues.num_holding_kv:
+        return Verdict.PAUSED_NEW
     seats_taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
-    if seats_taken >= scheduler.config.max_num_seqs:
+    if seats_taken >= scheduler.config.seats:
         return Verdict.SEATS_FULL
     return None
 
@@ -78,11 +81,6 @@ def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) ->
         if offer.kind is Kind.ASIDE:
             scheduler.queues.set_head_aside()
         return offer
-    verdict = size_offer(scheduler, this_pass, request, offer)
-    if verdict is not None:
-        if verdict.kind is Kind.ASIDE:
-            scheduler.queues.set_head_aside()
-        return verdict
     demand = slot_demand(scheduler, this_pass, request, offer)
     if shortage := scheduler.kv_cache.shortage(request, demand):
         if request.encoder_inputs:
@@ -92,6 +90,8 @@ def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) ->
             return Verdict.BLOCKS_SHORT_SET_ASIDE
         return shortage
     scheduler.kv_cache.admit(request, demand)
+    if scheduler.config.behaviour.stats_at_admission:
+        count_lookup(scheduler, this_pass, request)
     if scheduler.transfers is not None:
         connector = scheduler.transfers.connector
         connector.update_state_after_alloc(request, offer.num_external_tokens)
@@ -102,9 +102,19 @@ def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) ->
 
 
 def make_offer(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> Offer | Verdict:
+    """Look up what is computed, and size the chunk after it; or why there can be none."""
+    offer = look_up(scheduler, this_pass, request)
+    if isinstance(offer, Verdict) or offer.loads_async:
+        return offer
+    return size_offer(scheduler, this_pass, request, offer) or offer
+
+
+def look_up(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> Offer | Verdict:
     """Look up what of the request is computed already, here or elsewhere."""
-    if request.is_blocked and (awaited := what_it_awaits(scheduler, request)):
-        return awaited
+    if request.is_blocked or request.num_stale_output_tokens:
+        awaited = what_it_awaits(scheduler, request)
+        if awaited is not None:
+            return awaited
     if lora.slots_full(request, this_pass, scheduler.config):
         return Verdict.LORA_SLOTS_FULL
     if "may_admit" in scheduler.hooks and not scheduler.policy.may_admit(
@@ -113,11 +123,14 @@ def make_offer(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
         return Verdict.POLICY_DECLINED
     if request.num_computed_tokens:  # loaded from elsewhere, or a session going on
         return Offer([], 0, request.num_computed_tokens)
+    config = scheduler.config
+    if request.resumable and config.hash_lookahead_tokens:
+        request.identity.rehash()  # a hash may cover a token that the session dropped
     hit = scheduler.kv_cache.get_computed_blocks(request)
-    num_hit_tokens = len(hit) * scheduler.config.block_size
+    num_hit_tokens = len(hit) * config.block_size
     this_pass.lookups[request.request_id] = num_hit_tokens
-    if scheduler.return_path is not None:
-        scheduler.return_path.looked_up(request, num_hit_tokens)
+    if not config.behaviour.stats_at_admission:
+        count_lookup(scheduler, this_pass, request)
     if scheduler.transfers is None:
         return Offer(hit, 0, num_hit_tokens)
     connector = scheduler.transfers.connector
@@ -127,22 +140,26 @@ def make_offer(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
     return Offer(hit, external, num_hit_tokens + external, loads_async)
 
 
+def count_lookup(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> None:
+    """Count the request's lookup of this pass, if there was one, in the statistics."""
+    num_hit_tokens = this_pass.lookups.get(request.request_id)
+    if scheduler.return_path is not None and num_hit_tokens is not None:
+        scheduler.return_path.looked_up(request, num_hit_tokens)
+
+
 def size_offer(
     scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer
 ) -> Verdict | None:
-    """Find the tokens to compute in this pass; a verdict if that ends admission."""
-    if offer.loads_async:
-        return None
+    """Find the tokens to compute in this pass; a verdict if there can be none."""
     config = scheduler.config
     wanted = request.num_tokens - offer.num_computed_tokens
     if this_pass.defer_prefills and wanted > 1:
         return Verdict.PREFILLS_HELD
-    if spec_decode.wants_padding(wanted, this_pass, config):
-        if not spec_decode.padding_fits(offer.num_computed_tokens, this_pass, config):
-            return Verdict.PADDED_DECODE_UNFIT
-        offer.num_padded_drafts = config.num_speculative_tokens
-        wanted += config.num_speculative_tokens
-    granted = token_demand.of_waiting(wanted, this_pass.token_budget, config)
+    padding = spec_decode.padding(wanted, offer.num_computed_tokens, this_pass, config)
+    if isinstance(padding, Verdict):
+        return padding
+    offer.num_padded_drafts = padding
+    granted = token_demand.of_waiting(wanted + padding, this_pass, config)
     if isinstance(granted, Verdict):
         return granted
     if "chunk_tokens" in scheduler.hooks:
@@ -150,17 +167,36 @@ def size_offer(
         if granted == 0:
             return Verdict.POLICY_DECLINED
     offer.num_new_tokens = granted
-    if not request.encoder_inputs:
+    if request.encoder_inputs or this_pass.reach:
+        return cut_to_nothing(scheduler, this_pass, request, offer)
+    return None
+
+
+def cut_to_nothing(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer
+) -> Verdict | None:
+    """Cut the offer to what its encoder inputs and the drafter's reach allow.
+
+    A verdict if that is nothing: admission ends, or the next one is tried.
+    """
+    config = scheduler.config
+    goes_on = config.behaviour.zero_skip
+    chunk = (offer.num_computed_tokens, offer.num_new_tokens)
+    if request.encoder_inputs:
+        offer.encoder = encoder_cache.fit_inputs(
+            scheduler.encoder_cache, request, chunk, this_pass.encoder_budget, config
+        )
+        offer.num_new_tokens = offer.encoder.num_new_tokens
+        if not offer.num_new_tokens:
+            encoder_cache.unfit(scheduler, request, offer.encoder)
+            return Verdict.ENCODER_SET_ASIDE if goes_on else Verdict.ENCODER_FULL
+    if this_pass.reach:
+        offer.num_new_tokens = token_demand.off_the_end(
+            request, offer.num_computed_tokens, offer.num_new_tokens, this_pass.reach
+        )
+    if offer.num_new_tokens:
         return None
-    offer.encoder = encoder_cache.fit_inputs(
-        scheduler.encoder_cache,
-        request,
-        (offer.num_computed_tokens, granted),
-        this_pass.encoder_budget,
-        config,
-    )
-    offer.num_new_tokens = offer.encoder.num_new_tokens
-    return None if offer.num_new_tokens else Verdict.ENCODER_FULL
+    return Verdict.READ_AHEAD_SET_ASIDE if goes_on else Verdict.PROMPT_OVER_BUDGET
 
 
 def slot_demand(

@@ -12,10 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched.stale_output import tokens_in_flight
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
+
+    Settle = Callable[[Scheduler, Request, int, int, bool], None]
 
 
 def cap_is_in_flight(request: Request) -> bool:
@@ -41,20 +48,48 @@ def add_placeholders(scheduler: Scheduler, this_pass: SchedulePass) -> None:
             request.num_spec_tokens = next_drafts
 
 
-def tokens_came(scheduler: Scheduler, request: Request, count: int, *, was_running: bool) -> None:
+def settler(config: SchedulerConfig) -> Settle | None:
+    """What tokens that come change besides the count of known ones, as the release has it."""
+    speculates = config.num_speculative_tokens > 0
+    if config.behaviour.cache_at_update:
+        return settle_what_is_sure if config.runs_ahead or speculates else None
+    cuts = speculates and config.behaviour.streaming_frontier
+    return settle_what_is_known if config.runs_ahead or cuts else None
+
+
+def settle_what_is_known(
+    scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int, was_running: bool
+) -> None:
     """Replace placeholders by the tokens that came; hash the blocks they fill.
 
     Drafts among the placeholders kept those blocks from being hashed at allocation.
     """
-    request.num_output_placeholders -= count
-    if was_running:
+    if num_taken != num_sampled:
+        num_taken = cut_off(scheduler, request, num_sampled, num_taken)
+    if request.num_output_placeholders:
+        request.num_output_placeholders -= num_taken
+    if was_running and scheduler.config.runs_ahead:
         known = request.num_computed_tokens - request.num_output_placeholders
         scheduler.kv_cache.cache_blocks(request, known)
 
 
-def is_stale(request: Request) -> bool:
-    """Whether an output was in flight when the prefix cache was reset; it is dropped once."""
-    if request.num_outputs_to_discard == 0:
-        return False
-    request.num_outputs_to_discard -= 1
-    return True
+def settle_what_is_sure(
+    scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int, was_running: bool
+) -> None:
+    """Replace placeholders; hash blocks up to what no pass in flight can take back."""
+    if num_taken != num_sampled:
+        num_taken = cut_off(scheduler, request, num_sampled, num_taken)
+    had_placeholders = request.num_output_placeholders > 0
+    if had_placeholders:
+        request.num_output_placeholders -= num_taken
+    if was_running and (had_placeholders or scheduler.config.num_speculative_tokens):
+        sure = request.num_computed_tokens - tokens_in_flight(scheduler, request)
+        scheduler.kv_cache.cache_blocks(request, sure)
+
+
+def cut_off(scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int) -> int:
+    """Tokens sampled past a stop are not computed either; how many placeholders are settled."""
+    if not scheduler.config.behaviour.streaming_frontier:
+        return num_taken
+    request.num_computed_tokens -= num_sampled - num_taken
+    return num_sampled

@@ -36,9 +36,9 @@ class BlockedHead:
         elif stop in (Verdict.KV_BLOCKS_SHORT, Verdict.KV_BLOCKS_SHORT_WATERMARK):
             head = scheduler.queues.head()
             admitted = len(this_pass.new) + len(this_pass.resumed)
-            most = scheduler.config.token_budget - this_pass.num_put_aside - admitted
-            if scheduler.config.threshold:
-                most = min(most, scheduler.config.threshold)
+            most = scheduler.config.tokens_of_pass - this_pass.num_put_aside - admitted
+            if this_pass.threshold:
+                most = min(most, this_pass.threshold)
             if head.encoder_inputs or head.num_tokens > most:
                 return
             self.verdict = stop

@@ -1,4 +1,4 @@
-"""The scheduler's flags: vLLM's names, defaults, derived values and refusals.
+"""The scheduler's flags: vLLM's names, defaults and derived values.
 
 A flag stands here once: its field, its default, what it does, and where it is read. The command
 line, `schedbench config` and the run manifest are made from these fields.
@@ -8,41 +8,42 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from schedbench.errors import UnsupportedError, UsageError
+from schedbench.sched import behaviours as table
+from schedbench.sched import config_view
+from schedbench.sched.config_checks import check
 
-LOW_SPEC_BUDGET = 8192  # vLLM 0.26.0 config/vllm.py, line 1717
+if TYPE_CHECKING:
+    from schedbench.sched.config_view import Derived
+
 PARTIAL_PREFILL_SHARE = 0.04  # of max_model_len; vLLM 0.26.0 config/scheduler.py, lines 257-259
 
-SPEC_METHODS = ("ngram", "eagle", "eagle3", "mtp", "draft_model")
 EAGLE_METHODS = ("eagle", "eagle3", "mtp")  # the drafter reads one token ahead of the model
-CHOICES: dict[str, tuple[str | None, ...]] = {
-    "policy": ("fcfs", "priority"),
-    "spec_method": SPEC_METHODS,
-    "kv_role": (None, "kv_producer", "kv_consumer", "kv_both"),
-    "kv_load_failure_policy": ("fail", "recompute"),
-}
 
 
-def _flag(default: Any, text: str, *, option: str = "", read_in: str) -> Any:  # noqa: ANN401
-    """Declare a flag; `option` is its spelling where it is not the field's name with dashes."""
-    return field(default=default, metadata={"help": text, "option": option, "read_in": read_in})
+def _flag(
+    default: Any,  # noqa: ANN401
+    text: str,
+    *,
+    read_in: str,
+    option: str = "",
+    needs: str = "",
+    gone_with: str = "",
+) -> Any:  # noqa: ANN401
+    """Declare a flag; `option` is its spelling where it is not the field's name with dashes.
 
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A number the scheduler works with, and how it came about."""
-
-    name: str
-    value: int
-    formula: str
-    read_in: str
+    `needs` is the behaviour without which a release does not have it, `gone_with` the one with
+    which it does not.
+    """
+    facts = {"help": text, "option": option, "read_in": read_in}
+    return field(default=default, metadata={**facts, "needs": needs, "gone_with": gone_with})
 
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """Flags of vLLM 0.26.0 that reach its scheduler. Counts are tokens, requests or blocks.
+    """Flags of vLLM that reach its scheduler. Counts are tokens, requests or blocks.
 
     Defaults that a server derives from its model and its GPU are those of `vllm serve` with
     Llama-3.1-8B on an H100; `Deployment.config` derives them for others.
@@ -52,6 +53,17 @@ class SchedulerConfig:
         UnsupportedError: a combination that vLLM knows and that is not modelled here.
     """
 
+    vllm_version: str = _flag(
+        "0.26.0",
+        "The release of vLLM that is followed, decision for decision.",
+        read_in="sched/behaviours.py: resolve",
+    )
+    behaviours: str = _flag(
+        "",
+        "Single behaviours switched for a what-if: threshold-lone=on; several with a +.",
+        option="--behaviour",
+        read_in="sched/behaviours.py: parse_switches",
+    )
     max_num_batched_tokens: int = _flag(
         8192,
         "Most tokens in one pass (the token budget).",
@@ -65,7 +77,13 @@ class SchedulerConfig:
     max_num_seqs: int = _flag(
         1024,
         "Most requests running at once (seats).",
-        read_in="sched/admission_loop.py: admit_waiting",
+        read_in="sched/config.py: seats",
+    )
+    max_num_active_seqs: int | None = _flag(
+        None,
+        "Most requests running at once where that is fewer than --max-num-seqs.",
+        read_in="sched/config.py: seats",
+        needs="active_cap",
     )
     max_model_len: int = _flag(
         131072,
@@ -75,17 +93,31 @@ class SchedulerConfig:
     long_prefill_token_threshold: int = _flag(
         0,
         "Most tokens one request gets in a pass; 0 means no cap. Also cuts running requests.",
-        read_in="sched/token_demand.py: of_running, of_waiting",
+        read_in="sched/token_demand.py: threshold_of_pass",
+    )
+    long_prefill_token_threshold_adaptive: bool = _flag(
+        False,
+        "Never cut below the batched tokens divided by the requests running and waiting.",
+        read_in="sched/token_demand.py: threshold_of_pass",
+        needs="threshold_adaptive",
     )
     max_num_partial_prefills: int = _flag(
         1,
         "Above 1 it only sets a default for --long-prefill-token-threshold.",
         read_in="sched/config.py: threshold",
+        gone_with="config_partial_prefills",
     )
     max_long_partial_prefills: int = _flag(
         1,
         "Read by nothing in the scheduler; vLLM checks it against --max-num-partial-prefills.",
-        read_in="sched/config.py: __post_init__",
+        read_in="sched/config_checks.py: _combinations",
+        gone_with="config_partial_prefills",
+    )
+    prefill_schedule_interval: int = _flag(
+        1,
+        "Put prefill off between every so many passes while something decodes; 1 means never.",
+        read_in="sched/config.py: prefill_interval",
+        needs="prefill_interval",
     )
     enable_chunked_prefill: bool = _flag(
         True,
@@ -150,10 +182,28 @@ class SchedulerConfig:
         "What proposes the drafts; all but ngram have a KV cache of their own.",
         read_in="sched/config.py: lookahead_tokens, uses_eagle, draft_slots",
     )
+    mtp_layers: int | None = _flag(
+        None,
+        "Modules of an mtp drafter, each of which reads one token further ahead.",
+        read_in="sched/config.py: prefill_lookahead_tokens",
+        needs="mtp_lookahead",
+    )
+    disable_eagle_block_drop: bool = _flag(
+        False,
+        "Keep the last block of a prefix hit although the drafter's KV in it may be stale.",
+        read_in="sched/config.py: hash_lookahead_tokens, drops_last_block",
+        needs="lookahead_hash",
+    )
+    disable_lookahead_block_hashes: bool = _flag(
+        False,
+        "Give up the last block of a hit instead of hashing what the drafter reads after it.",
+        read_in="sched/config.py: hash_lookahead_tokens",
+        needs="lookahead_hash",
+    )
     kv_role: Literal["kv_producer", "kv_consumer", "kv_both"] | None = _flag(
         None,
         "Role of the KV connector; none if there is no connector.",
-        read_in="sched/config.py: defers_frees; sched/kv_connector.py",
+        read_in="sched/config.py: defers_frees, must_hand_kv_on; sched/kv_connector.py",
     )
     kv_load_failure_policy: Literal["fail", "recompute"] = _flag(
         "fail",
@@ -182,83 +232,12 @@ class SchedulerConfig:
     )
 
     def __post_init__(self) -> None:
-        self._check_ranges()
-        self._check_combinations()
+        check(self)
 
-    def _check_ranges(self) -> None:
-        least = {
-            "max_num_batched_tokens": 1,
-            "max_num_scheduled_tokens": 0,
-            "max_num_seqs": 1,
-            "max_model_len": 1,
-            "long_prefill_token_threshold": 0,
-            "max_num_partial_prefills": 1,
-            "max_long_partial_prefills": 1,
-            "num_gpu_blocks": 1,
-            "block_size": 1,
-            "max_loras": 1,
-            "pipeline_parallel_size": 1,
-            "num_speculative_tokens": 0,
-            "max_num_encoder_input_tokens": 0,
-            "encoder_cache_size": 0,
-        }
-        for name, lowest in least.items():
-            value = getattr(self, name)
-            if value is not None and value < lowest:
-                raise UsageError(f"{option_of(name)} is {value}: it must be at least {lowest}")
-        if not 0.0 <= self.watermark < 1.0:
-            raise UsageError(
-                f"--watermark is {self.watermark}: it is a share of the pool, from 0 to below 1"
-            )
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                choices = ", ".join(str(each) for each in known if each is not None)
-                raise UsageError(f"{option_of(name)} is {getattr(self, name)!r}: choose {choices}")
-
-    def _check_combinations(self) -> None:
-        if not self.chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
-            raise UsageError(
-                f"no chunked prefill with --max-num-batched-tokens "
-                f"{self.max_num_batched_tokens} below --max-model-len {self.max_model_len}: "
-                "a longer prompt could never be scheduled, so vLLM refuses it; raise the first "
-                "or lower the second"
-            )
-        self._check_speculation()
-        if self.max_num_batched_tokens < self.max_num_seqs:
-            raise UsageError(
-                f"--max-num-batched-tokens {self.max_num_batched_tokens} is below "
-                f"--max-num-seqs {self.max_num_seqs}: vLLM refuses it; raise the first or "
-                "lower the second"
-            )
-        if self.max_num_partial_prefills > 1 and not self.chunked_prefill:
-            raise UsageError("--max-num-partial-prefills above 1 needs --enable-chunked-prefill")
-        if self.max_num_partial_prefills > 1 and self.threshold > self.max_model_len:
-            raise UsageError(
-                f"--long-prefill-token-threshold {self.threshold} exceeds --max-model-len "
-                f"{self.max_model_len}: vLLM refuses it with --max-num-partial-prefills above 1"
-            )
-        if self.max_long_partial_prefills > self.max_num_partial_prefills:
-            raise UsageError(
-                f"--max-long-partial-prefills {self.max_long_partial_prefills} exceeds "
-                f"--max-num-partial-prefills {self.max_num_partial_prefills}: vLLM refuses it"
-            )
-
-    def _check_speculation(self) -> None:
-        if not self.num_speculative_tokens:
-            return
-        taken = self.draft_slots * self.max_num_seqs
-        if self.token_budget <= 0:
-            raise UsageError(
-                f"--spec-method {self.spec_method} takes {taken} slots of "
-                f"--max-num-batched-tokens {self.max_num_batched_tokens}: nothing is left to "
-                "schedule; raise it or lower --max-num-seqs"
-            )
-        if self.max_num_batched_tokens < self.token_budget + taken:
-            raise UsageError(
-                f"--max-num-scheduled-tokens {self.token_budget} and {taken} draft slots exceed "
-                f"--max-num-batched-tokens {self.max_num_batched_tokens}: vLLM refuses it with "
-                "speculative decoding"
-            )
+    @cached_property
+    def behaviour(self) -> table.Behaviours:
+        """What the release does, with the switches of a mixture."""
+        return table.resolve(self.vllm_version, self.behaviours)
 
     def refuse_what_the_engine_refuses(self) -> None:
         """Refuse what the scheduler's class would take and `vllm serve` does not.
@@ -266,10 +245,13 @@ class SchedulerConfig:
         Raises:
             UsageError: asynchronous scheduling with a drafter that does not allow it.
         """
-        if self.async_scheduling and self.num_speculative_tokens and self.spec_method == "ngram":
+        if self.behaviour.config_async or not self.async_scheduling:
+            return
+        if self.num_speculative_tokens and self.spec_method == "ngram":
             raise UsageError(
-                "--async-scheduling with --spec-method ngram: vLLM 0.26.0 refuses it; leave out "
-                "--async-scheduling (it is off by default then) or choose another method"
+                f"--async-scheduling with --spec-method ngram: vLLM {self.vllm_version} refuses "
+                "it; leave out --async-scheduling (it is off by default then) or choose another "
+                "method"
             )
 
     @cached_property
@@ -277,12 +259,41 @@ class SchedulerConfig:
         """Tokens a pass may schedule."""
         if self.max_num_scheduled_tokens is not None:
             return self.max_num_scheduled_tokens
+        if self.behaviour.draft_slots:
+            return self.max_num_batched_tokens
         return self.max_num_batched_tokens - self.draft_slots * self.max_num_seqs
+
+    @cached_property
+    def input_budget(self) -> int | None:
+        """Tokens and draft rows a pass may feed to the model; None if nothing limits them apart."""
+        return self.max_num_batched_tokens if self.behaviour.input_budget else None
+
+    @property
+    def tokens_of_pass(self) -> int:
+        """Tokens a pass can hold, whichever budget says so; draft rows apart."""
+        budget = self.input_budget
+        return self.token_budget if budget is None else min(self.token_budget, budget)
 
     @property
     def draft_slots(self) -> int:
         """Rows a drafter adds to the batch for each sequence (vLLM 0.26.0 config/vllm.py 1689)."""
         return int(self.num_speculative_tokens > 0 and self.spec_method == "draft_model")
+
+    @cached_property
+    def draft_rows(self) -> int:
+        """Rows of the input budget that a scheduled request takes beside its tokens."""
+        return self.draft_slots if self.behaviour.draft_slots else 0
+
+    @cached_property
+    def seats(self) -> int:
+        """Most requests running at once, sessions that wait for input among them."""
+        given = self.max_num_active_seqs if self.behaviour.active_cap else None
+        return self.max_num_seqs if given is None else given
+
+    @property
+    def prefill_interval(self) -> int:
+        """Passes from one with prefill to the next, while something decodes; 1 means no limit."""
+        return self.prefill_schedule_interval if self.behaviour.prefill_interval else 1
 
     @cached_property
     def lookahead_tokens(self) -> int:
@@ -291,19 +302,61 @@ class SchedulerConfig:
 
     @cached_property
     def uses_eagle(self) -> bool:
-        """Whether the drafter reads one token ahead: a prefix hit then gives up its last block."""
+        """Whether the drafter reads tokens ahead of the model."""
         return self.num_speculative_tokens > 0 and self.spec_method in EAGLE_METHODS
+
+    @cached_property
+    def prefill_lookahead_tokens(self) -> int:
+        """Known tokens past a chunk that the drafter reads: one, or one for each MTP module."""
+        if not self.uses_eagle:
+            return 0
+        return self.several_mtp_modules or 1
+
+    @cached_property
+    def several_mtp_modules(self) -> int:
+        """Known tokens that the modules of an mtp drafter read, if there are several; else 0."""
+        modules = min(self.mtp_layers or 1, self.num_speculative_tokens)
+        several = self.behaviour.mtp_lookahead and self.spec_method == "mtp" and modules > 1
+        return self.num_speculative_tokens if several else 0
+
+    @cached_property
+    def hash_lookahead_tokens(self) -> int:
+        """Tokens after a block that its hash covers, so that a hit need not give up a block."""
+        plain = self.disable_lookahead_block_hashes or self.disable_eagle_block_drop
+        if not self.behaviour.lookahead_hash or plain or self.kv_role is not None:
+            return 0
+        return self.prefill_lookahead_tokens if self.enable_prefix_caching else 0
+
+    @cached_property
+    def uncacheable_tokens(self) -> int:
+        """Last computed tokens whose KV several MTP modules may write again."""
+        return max(self.prefill_lookahead_tokens - 1, 0)
+
+    @cached_property
+    def drops_last_block(self) -> bool:
+        """Whether a prefix hit gives up its last block, where the drafter's KV may be stale."""
+        kept = self.disable_eagle_block_drop or self.hash_lookahead_tokens > 0
+        return self.uses_eagle and not kept
 
     @cached_property
     def encoder_shift(self) -> int:
         """Tokens the drafter looks past a chunk, so that an encoder item counts as reached."""
-        return int(self.uses_eagle)
+        return self.prefill_lookahead_tokens
+
+    @cached_property
+    def spec_step_tokens(self) -> int:
+        """Slots of a step with drafts that a load leaves free for itself and for each prefill."""
+        if not self.behaviour.spec_reserve or not self.num_speculative_tokens:
+            return 0
+        return 1 + self.num_speculative_tokens + self.lookahead_tokens
 
     @cached_property
     def runs_ahead(self) -> bool:
-        """Asynchronous scheduling: as told, else on unless the drafter does not allow it."""
+        """Asynchronous scheduling: as told, else on unless something does not allow it."""
         if self.async_scheduling is not None:
             return self.async_scheduling
+        if self.behaviour.config_async:
+            return self.pipeline_parallel_size == 1
         return not self.num_speculative_tokens or self.spec_method in EAGLE_METHODS
 
     @property
@@ -317,6 +370,11 @@ class SchedulerConfig:
     def defers_frees(self) -> bool:
         """Whether blocks return only when no pass in flight can write them any more."""
         return self.kv_role in ("kv_consumer", "kv_both") and self.passes_in_flight > 1
+
+    @property
+    def must_hand_kv_on(self) -> bool:
+        """Whether a connector of this role has to deliver the KV of what it lets go of."""
+        return self.kv_role in ("kv_producer", "kv_both")
 
     @property
     def encoder_budget(self) -> int:
@@ -354,106 +412,18 @@ class SchedulerConfig:
         """Blocks that can hold tokens: all but the null block."""
         return self.num_gpu_blocks - 1
 
+    @property
+    def switched(self) -> list[str]:
+        """What a mixture does otherwise than its release; empty if it is none."""
+        return table.switched(self.vllm_version, self.behaviour)
+
     def derived(self) -> list[Derived]:
         """The numbers that the flags become, each with its formula."""
-        scheduled = self.max_num_scheduled_tokens is not None
-        budget = "max_num_scheduled_tokens" if scheduled else "max_num_batched_tokens"
-        if self.draft_slots and not scheduled:
-            budget = "max_num_batched_tokens - draft_slots (1) * max_num_seqs"
-        partial = (
-            not self.is_encoder_decoder and self.threshold != self.long_prefill_token_threshold
-        )
-        threshold = (
-            "int(max_model_len * 0.04), because max_num_partial_prefills > 1"
-            if partial
-            else "long_prefill_token_threshold"
-        )
-        return [
-            Derived("token_budget", self.token_budget, budget, "sched/schedule_pass.py"),
-            Derived("threshold", self.threshold, threshold, "sched/token_demand.py"),
-            Derived(
-                "chunked_prefill",
-                self.chunked_prefill,
-                "enable_chunked_prefill and not is_encoder_decoder",
-                "sched/token_demand.py",
-            ),
-            Derived(
-                "passes_in_flight",
-                self.passes_in_flight,
-                "pipeline_parallel_size if above 1, else 2 if asynchronous, else 1",
-                "runner/replay.py",
-            ),
-            Derived(
-                "lookahead_tokens",
-                self.lookahead_tokens,
-                "num_speculative_tokens where the drafter has a KV cache, else 0",
-                "sched/kv_cache/manager.py",
-            ),
-            Derived(
-                "encoder_budget",
-                self.encoder_budget,
-                "max_num_encoder_input_tokens, or max_num_batched_tokens",
-                "sched/running_loop.py, sched/admission_loop.py",
-            ),
-            Derived(
-                "encoder_cache_embeds",
-                self.encoder_cache_embeds,
-                "encoder_cache_size, or max_num_batched_tokens",
-                "sched/encoder_cache.py",
-            ),
-            Derived(
-                "watermark_blocks",
-                self.watermark_blocks,
-                "int(watermark * num_gpu_blocks)",
-                "sched/admission_loop.py: headroom_blocks",
-            ),
-            Derived(
-                "usable_blocks",
-                self.usable_blocks,
-                "num_gpu_blocks - 1, block 0 being the null block",
-                "sched/kv_cache/block_pool.py",
-            ),
-            Derived(
-                "kv_tokens",
-                self.usable_blocks * self.block_size,
-                "usable_blocks * block_size",
-                "sched/kv_cache/block_pool.py",
-            ),
-        ]
+        return config_view.derived(self)
 
     def warnings(self) -> list[str]:
         """What vLLM would warn of, or do otherwise than the flag's name suggests."""
-        found = []
-        scheduled, batched = self.max_num_scheduled_tokens, self.max_num_batched_tokens
-        if scheduled is not None and scheduled != batched:
-            found.append(
-                f"--max-num-scheduled-tokens {scheduled} is the token budget; "
-                f"--max-num-batched-tokens {batched} does not limit a pass any more"
-            )
-        if self.max_num_partial_prefills > 1:
-            found.append(
-                f"--max-num-partial-prefills {self.max_num_partial_prefills} only sets "
-                f"--long-prefill-token-threshold (here {self.threshold}); `vllm serve` 0.26 "
-                "refuses any value but 1"
-            )
-        if self.num_speculative_tokens and self.token_budget < LOW_SPEC_BUDGET:
-            found.append(
-                f"the token budget is {self.token_budget} with speculative decoding; vLLM warns "
-                f"below {LOW_SPEC_BUDGET}: raise --max-num-batched-tokens"
-            )
-        if batched > self.max_num_seqs * self.max_model_len:
-            found.append(
-                f"--max-num-batched-tokens {batched} exceeds --max-num-seqs times "
-                f"--max-model-len ({self.max_num_seqs * self.max_model_len}): the budget can "
-                "never be spent"
-            )
-        if not self.enable_chunked_prefill:
-            found.append(
-                "--no-enable-chunked-prefill concerns admissions only: a prompt over what is "
-                "left of the budget ends admission; with a long-prefill threshold long prompts "
-                "are chunked all the same"
-            )
-        return found
+        return config_view.warnings(self)
 
     def as_dict(self) -> dict[str, Any]:
         """All flags by vLLM's names, for the manifest."""

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from schedbench.sched.request import RequestStatus
+from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
@@ -38,6 +40,15 @@ class KVConnector(Protocol):
         """Whether the request's blocks are being sent and must stay."""
         ...
 
+    def has_pending_block_frees(self) -> bool:
+        """Whether it is about to let go of blocks; asked when the pool is short."""
+        ...
+
+    @property
+    def requires_kv_delivery(self) -> bool | None:
+        """Whether the KV of what is let go of must be handed on. None: as the role implies."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class KVConnectorOutput:
@@ -46,6 +57,7 @@ class KVConnectorOutput:
     finished_recving: tuple[str, ...] = ()
     finished_sending: tuple[str, ...] = ()
     invalid_block_ids: frozenset[int] = frozenset()
+    failed_recving: tuple[str, ...] = ()  # loads that failed as a whole
 
 
 @dataclass(slots=True)
@@ -55,6 +67,7 @@ class TransferState:
     connector: KVConnector
     recompute_failures: bool  # else a failed load ends the request
     defer_frees: bool  # a pass in flight may still write what is freed
+    must_hand_kv_on: bool
     loaded: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     unfinished_prefills: set[Request] = field(default_factory=set)
@@ -62,12 +75,17 @@ class TransferState:
     folded_passes: int = 0
     deferred: deque[tuple[int, list[int]]] = field(default_factory=deque)
 
+    def is_written(self, request: Request) -> bool:
+        """Whether a pass in flight may still write the request's blocks."""
+        return self.defer_frees and request.last_sched_seq > self.folded_passes
+
     def what_if(self) -> TransferState:
         """A copy that can be changed; the connector is asked and told nothing."""
         return TransferState(
             _AskOnly(self.connector),
             self.recompute_failures,
             self.defer_frees,
+            self.must_hand_kv_on,
             self.loaded.copy(),
             self.failed.copy(),
             self.unfinished_prefills.copy(),
@@ -89,14 +107,52 @@ class _AskOnly:
     def request_finished(self, request: Request) -> bool:
         raise NotImplementedError
 
+    def has_pending_block_frees(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def requires_kv_delivery(self) -> bool | None:
+        raise NotImplementedError
+
+
+def new_transfers(connector: KVConnector, config: SchedulerConfig) -> TransferState:
+    """Nothing is under way yet."""
+    must_hand_kv_on = connector.requires_kv_delivery
+    return TransferState(
+        connector,
+        recompute_failures=config.kv_load_failure_policy == "recompute",
+        defer_frees=config.defers_frees,
+        must_hand_kv_on=config.must_hand_kv_on if must_hand_kv_on is None else must_hand_kv_on,
+    )
+
 
 def reserved_blocks(scheduler: Scheduler, transfers: TransferState) -> int:
-    """Blocks that unfinished prefills still need to hold all they know."""
-    blocks_for = scheduler.kv_cache.blocks_for
-    return sum(
-        max(blocks_for(request.num_tokens) - len(request.block_ids), 0)
+    """Blocks that a load leaves free: what unfinished prefills still need to hold all they know.
+
+    With speculation perhaps a step with drafts as well, for each of them and for itself.
+    """
+    config = scheduler.config
+    step = config.spec_step_tokens
+    return -(-step // config.block_size) + sum(
+        max(
+            -(-(min(request.num_tokens, config.max_model_len) + step) // config.block_size)
+            - len(request.block_ids),
+            0,
+        )
         for request in transfers.unfinished_prefills
     )
+
+
+def why_not_to_evict(
+    scheduler: Scheduler, transfers: TransferState, victim: Request
+) -> Verdict | None:
+    """Why an eviction would be in vain: blocks come back anyway, or the victim's only later."""
+    behaviour = scheduler.config.behaviour
+    if behaviour.pending_frees and transfers.connector.has_pending_block_frees():
+        return Verdict.FREES_PENDING
+    if behaviour.evict_wait and transfers.is_written(victim):
+        return Verdict.EVICTION_WAITS
+    return None
 
 
 def load_is_done(scheduler: Scheduler, transfers: TransferState, request: Request) -> bool:
@@ -157,9 +213,7 @@ def free_or_defer(scheduler: Scheduler, request: Request) -> int:
     Returns how many blocks became free now.
     """
     transfers = scheduler.transfers
-    if transfers is None or not transfers.defer_frees:
-        return scheduler.kv_cache.free(request)
-    if request.last_sched_seq <= transfers.folded_passes:
+    if transfers is None or not transfers.is_written(request):
         return scheduler.kv_cache.free(request)
     if block_ids := scheduler.kv_cache.take_blocks(request):
         transfers.deferred.append((transfers.scheduled_passes, block_ids))
@@ -174,6 +228,26 @@ def pass_is_folded(scheduler: Scheduler, transfers: TransferState) -> int:
     while transfers.deferred and transfers.deferred[0][0] <= transfers.folded_passes:
         pool.free_blocks(reversed(transfers.deferred.popleft()[1]))
     return pool.num_free - before
+
+
+def failed_requests(
+    scheduler: Scheduler, transfers: TransferState, report: KVConnectorOutput
+) -> set[str]:
+    """Take note of loads that failed as a whole; returns the ids that end with an error."""
+    if not scheduler.config.behaviour.failed_recving:
+        return set()
+    loading = {
+        request_id
+        for request_id in report.failed_recving
+        if (request := scheduler.requests.get(request_id)) is not None
+        and request.status is RequestStatus.WAITING_FOR_REMOTE_KVS
+    }
+    if not transfers.recompute_failures:
+        return loading
+    for request_id in loading:
+        scheduler.requests[request_id].num_computed_tokens = 0
+    transfers.failed |= loading
+    return set()
 
 
 def failed_loads(

@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
+    from schedbench.sched.scheduler import Scheduler
 
 
-def count_running(this_pass: SchedulePass, config: SchedulerConfig) -> None:
-    """Note the adapters of the running requests scheduled in this pass.
+def count_running(scheduler: Scheduler, this_pass: SchedulePass) -> None:
+    """Note the adapters of the running requests, or of those scheduled in this pass.
 
-    Those of requests stepped over do not count, so that an admission may take their slot. When
-    both are then scheduled together vLLM 0.26.0 fails an assertion; so does this, by name.
+    With the latter, those of requests stepped over do not count, so that an admission may take
+    their slot. When both are then scheduled together vLLM 0.26.0 fails an assertion; so does this,
+    by name.
     """
+    config = scheduler.config
     if config.max_loras is None:
         return
-    this_pass.loras = {request.lora_id for request in this_pass.running if request.lora_id}
+    counted = scheduler.running if config.behaviour.lora_running else this_pass.running
+    this_pass.loras = {request.lora_id for request in counted if request.lora_id}
     if len(this_pass.loras) > config.max_loras:
         raise InvariantError(
             f"{len(this_pass.loras)} LoRA adapters are running with --max-loras "

@@ -54,8 +54,17 @@ class PrefixIdentity(Protocol):
         """Hash of full block `index`, chained over all tokens before it."""
         ...
 
-    def next_input(self, num_tokens: int, num_kept: int, update: StreamingUpdate) -> None:
-        """Go on with a session's next input: of `num_tokens` known the first `num_kept` stay."""
+    def next_input(
+        self, num_tokens: int, num_kept: int, update: StreamingUpdate, *, redo: bool
+    ) -> None:
+        """Go on with a session's next input: of `num_tokens` known the first `num_kept` stay.
+
+        Hashes of blocks behind those are made anew if `redo`, else they stay as they are.
+        """
+        ...
+
+    def rehash(self) -> None:
+        """Make all hashes anew from the tokens known now."""
         ...
 
 
@@ -104,6 +113,7 @@ class Request:
         "arrival_time",
         "block_ids",
         "client_index",
+        "drops_stale_output",
         "encoder_inputs",
         "eos_after",
         "grammar",
@@ -112,6 +122,7 @@ class Request:
         "last_sched_seq",
         "lora_id",
         "max_tokens",
+        "min_tokens",
         "num_blocks",
         "num_cached_blocks",
         "num_computed_tokens",
@@ -120,6 +131,7 @@ class Request:
         "num_preemptions",
         "num_prompt_tokens",
         "num_spec_tokens",
+        "num_stale_output_tokens",
         "num_tokens",
         "output_start",
         "priority",
@@ -138,6 +150,7 @@ class Request:
         max_tokens: int,
         arrival_time: int,
         identity: PrefixIdentity,
+        min_tokens: int = 0,
         eos_after: int | None = None,
         priority: int = 0,
         client_index: int = 0,
@@ -153,6 +166,7 @@ class Request:
         self.client_index = client_index
         self.lora_id = lora_id  # 0: the base model
         self.max_tokens = max_tokens
+        self.min_tokens = min_tokens
         self.eos_after = eos_after  # the model ends by itself at this many output tokens
         self.identity = identity
         self.encoder_inputs = encoder_inputs
@@ -171,6 +185,8 @@ class Request:
         self.num_spec_tokens = 0  # drafts to be verified in the next pass
         self.num_output_placeholders = 0  # tokens of passes in flight
         self.num_outputs_to_discard = 0  # outputs in flight that a cache reset made stale
+        self.num_stale_output_tokens = 0  # tokens in flight that an eviction made stale
+        self.drops_stale_output = False  # else they are delivered when they come
         self.last_sched_seq = 0  # the last non-empty pass it was scheduled in
         self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
         self.num_preemptions = 0
@@ -190,6 +206,11 @@ class Request:
     @property
     def is_finished(self) -> bool:
         return self.status > RequestStatus.PREEMPTED
+
+    @property
+    def holds_kv(self) -> bool:
+        """Whether a waiting request has computed tokens, or blocks being loaded."""
+        return self.num_computed_tokens > 0 or self.status is RequestStatus.WAITING_FOR_REMOTE_KVS
 
     @property
     def is_blocked(self) -> bool:

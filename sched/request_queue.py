@@ -186,6 +186,13 @@ class CopiedQueue:
         raise NotImplementedError
 
 
+def under(queue: RequestQueue, key: WaitingKey | None) -> RequestQueue:
+    """A queue to be read in the order of a key, without asking the key that it has itself."""
+    if key is not None and isinstance(queue, KeyedRequestQueue):
+        return queue.under(key)
+    return queue
+
+
 def create_request_queue(policy: SchedulingPolicy, key: WaitingKey | None = None) -> RequestQueue:
     """Return an empty queue of the kind the scheduling policy, or a key of one's own, asks for."""
     if key is not None:

@@ -38,10 +38,7 @@ class EngineCoreOutput:
 
 @dataclass(slots=True)
 class PrefixCacheStats:
-    """Lookups since the last statistics, in requests and tokens; evicted requests apart.
-
-    vLLM 0.26.0 counts every lookup, that of a failed admission as well.
-    """
+    """Lookups since the last statistics, in requests and tokens; evicted requests apart."""
 
     requests: int = 0
     queries: int = 0
@@ -157,8 +154,8 @@ class ReturnPath:
         usable = pool.num_gpu_blocks - 1
         return SchedulerStats(
             num_running_reqs=len(scheduler.running),
-            num_waiting_reqs=len(queues.waiting),
-            num_skipped_waiting_reqs=len(queues.skipped_waiting),
+            num_waiting_reqs=queues.num_waiting,
+            num_skipped_waiting_reqs=queues.num_skipped_waiting,
             kv_cache_usage=1.0 - pool.num_free / usable if usable else 0.0,
             prefix_cache_stats=prefix,
             spec_decoding_stats=spec,

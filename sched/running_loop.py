@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.sched import async_mode, encoder_cache, spec_decode, token_demand
+from schedbench.sched import async_mode, encoder_cache, kv_connector, spec_decode, token_demand
 from schedbench.sched.policy import Short, policy_on_short, policy_tokens
-from schedbench.sched.preemption import evict_one
+from schedbench.sched.preemption import evict, pick_victim
 from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def schedule_running(scheduler: Scheduler, this_pass: SchedulePass) -> Verdict:
     """Grant tokens down the running list; says why it ended.
 
     A request that can have none is stepped over. One that finds the pool short evicts others
-    until it fits or is evicted itself, which ends the loop.
+    until it fits or is evicted itself.
     """
     running = scheduler.running
     index = 0
     while index < len(running):
-        if this_pass.token_budget == 0:
+        if this_pass.token_budget <= 0:
             this_pass.cut_by_budget = True
             return Verdict.BUDGET_SPENT
         request = running[index]
@@ -43,13 +43,31 @@ def schedule_one(
         return num_new_tokens, index + 1
     allocate_slots = scheduler.kv_cache.allocate_slots
     while (new_blocks := allocate_slots(request, num_new_tokens)) is None:
-        if verdict := policy_on_blocks_short(scheduler, this_pass, request):
-            return verdict, index + 1
-        victim, index = evict_one(scheduler, this_pass, request, index)
-        if victim is request:
-            return Verdict.PREEMPTED_SELF, index
+        verdict, index = make_room(scheduler, this_pass, request, index)
+        if verdict is not Verdict.PREEMPTED:
+            return verdict, index
     grant(scheduler, this_pass, request, num_new_tokens, new_blocks)
     return Verdict.CONTINUED, index + 1
+
+
+def make_room(
+    scheduler: Scheduler, this_pass: SchedulePass, request: Request, index: int
+) -> tuple[Verdict, int]:
+    """Evict somebody for the request; PREEMPTED if it may try again, and the index of the next."""
+    if verdict := policy_on_blocks_short(scheduler, this_pass, request):
+        return verdict, index + 1
+    victim = pick_victim(scheduler, this_pass, request)
+    if scheduler.transfers is not None:
+        verdict = kv_connector.why_not_to_evict(scheduler, scheduler.transfers, victim)
+        if verdict is not None:
+            return verdict, index + 1
+    index = evict(scheduler, this_pass, victim, index)
+    if victim is not request:
+        return Verdict.PREEMPTED, index
+    config = scheduler.config
+    if config.policy == "priority" and config.behaviour.self_evict_continue:
+        return Verdict.PREEMPTED_SELF_PASSED_OVER, index
+    return Verdict.PREEMPTED_SELF, index
 
 
 def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int | Verdict:
@@ -58,7 +76,9 @@ def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
         return Verdict.OUTPUT_CAP_IN_FLIGHT
     if this_pass.defer_prefills and request.is_prefill_chunk:
         return Verdict.PREFILL_DEFERRED
-    num_new_tokens = token_demand.of_running(request, this_pass.token_budget, scheduler.config)
+    num_new_tokens = token_demand.of_running(request, this_pass, scheduler.config)
+    if num_new_tokens < 0 and scheduler.config.behaviour.mtp_lookahead:
+        return Verdict.NOTHING_TO_DO  # drafts rejected by a pass in flight; 0.26.0 fails
     if request.encoder_inputs and num_new_tokens:
         this_pass.encoder_grant = encoder_cache.fit_inputs(
             scheduler.encoder_cache,
@@ -69,7 +89,13 @@ def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
         )
         num_new_tokens = this_pass.encoder_grant.num_new_tokens
         if num_new_tokens == 0:
-            return Verdict.ENCODER_UNFIT
+            return encoder_cache.unfit(scheduler, request, this_pass.encoder_grant)
+    if this_pass.reach and num_new_tokens:
+        num_new_tokens = token_demand.off_the_end(
+            request, request.num_computed_tokens, num_new_tokens, this_pass.reach
+        )
+        if num_new_tokens == 0:
+            return Verdict.READ_AHEAD_UNFIT
     if "chunk_tokens" in scheduler.hooks and num_new_tokens:
         num_new_tokens = policy_tokens(scheduler, this_pass, request, num_new_tokens)
         if num_new_tokens == 0:

@@ -21,14 +21,17 @@ class SchedulePass:
 
     __slots__ = (
         "admission_stop",
+        "ceiling",
         "context_tokens",
         "cut_by_budget",
         "decode_tokens",
         "defer_prefills",
+        "draft_rows",
         "drafts",
         "encoder_budget",
         "encoder_grant",
         "encoder_inputs",
+        "input_budget",
         "lookups",
         "loras",
         "new",
@@ -37,19 +40,47 @@ class SchedulePass:
         "num_scheduled_tokens",
         "prefill_scheduled",
         "prefills",
+        "reach",
         "resumed",
         "running",
         "running_stop",
         "set_aside",
         "start_budget",
+        "threshold",
         "token_budget",
         "victims",
     )
 
-    def __init__(self, token_budget: int, encoder_budget: int, *, defer_prefills: bool) -> None:
+    def __init__(
+        self,
+        token_budget: int,
+        encoder_budget: int,
+        *,
+        threshold: int,
+        reach: int = 0,
+        defer_prefills: bool = False,
+        input_budget: int | None = None,
+        draft_rows: int = 0,
+    ) -> None:
+        """Open a pass.
+
+        Args:
+            token_budget: tokens that may be scheduled.
+            encoder_budget: embeddings that may be encoded.
+            threshold: most tokens of one request; 0 means no cap.
+            reach: known tokens that several MTP modules read past a chunk; 0 for other drafters.
+            defer_prefills: leave prefill to a later pass.
+            input_budget: rows that may be fed to the model; None: as many as tokens.
+            draft_rows: rows that each scheduled request takes beside its tokens.
+        """
         self.start_budget = token_budget
-        self.token_budget = token_budget
-        self.encoder_budget = encoder_budget  # embeddings
+        self.input_budget = token_budget if input_budget is None else input_budget
+        self.draft_rows = draft_rows
+        self.ceiling = min(token_budget, self.input_budget - draft_rows)
+        self.token_budget = self.ceiling  # what the next request may have; may fall below 0
+        self.encoder_budget = encoder_budget
+        self.threshold = threshold
+        self.reach = reach
         self.defer_prefills = defer_prefills
         self.prefill_scheduled = False  # by the running loop; stays if that request is evicted
         self.drafts: dict[str, int] = {}
@@ -86,6 +117,8 @@ class SchedulePass:
         self.running.append(request)
         self.num_scheduled_tokens[request.request_id] = num_new_tokens
         self.token_budget -= num_new_tokens
+        if self.draft_rows:
+            self._move_ceiling()
         computed = request.num_computed_tokens
         self.context_tokens += computed
         if new_blocks:
@@ -107,19 +140,31 @@ class SchedulePass:
         if grant is None or not grant.inputs:
             return
         self.encoder_inputs[request.request_id] = grant.inputs
-        for index in grant.inputs:
-            cache.allocate(request, index)
+        cache.allocate(request, grant)
         self.encoder_budget = grant.budget_left
 
     def _note_cut(self, request: Request, end: int) -> None:
-        if self.token_budget == 0 and end < request.num_tokens:
+        if self.token_budget <= 0 and end < request.num_tokens:
             self.cut_by_budget = True
+
+    def _move_ceiling(self) -> None:
+        """Take the draft rows of those scheduled, and of the next one, off the input budget.
+
+        |<-- tokens spent -->|<-- token_budget -->| ceiling
+        |<------------------ input_budget ------------------|-- rows -->|
+        """
+        rows = self.draft_rows * (len(self.num_scheduled_tokens) + 1)
+        ceiling = min(self.start_budget, self.input_budget - rows)
+        self.token_budget += ceiling - self.ceiling
+        self.ceiling = ceiling
 
     def undo(self, request: Request) -> None:
         """Take back what `grant_running` gave a request that is evicted in this very pass."""
         num_new_tokens = self.num_scheduled_tokens.pop(request.request_id)
         self.running.remove(request)
         self.token_budget += num_new_tokens
+        if self.draft_rows:
+            self._move_ceiling()
         self.context_tokens -= request.num_computed_tokens
         self.new_block_ids.pop(request.request_id, None)
         self.drafts.pop(request.request_id, None)
@@ -140,6 +185,8 @@ class SchedulePass:
         """Spend budget on a request that was just admitted; its blocks are allocated."""
         self.num_scheduled_tokens[request.request_id] = num_new_tokens
         self.token_budget -= num_new_tokens
+        if self.draft_rows:
+            self._move_ceiling()
         self.context_tokens += num_computed_tokens
         self.new_block_ids[request.request_id] = request.block_ids.copy()
         if num_padded_drafts:
@@ -148,13 +195,40 @@ class SchedulePass:
         self.prefills.append(PrefillGrant(request, num_computed_tokens, num_known))
         self._note_cut(request, num_computed_tokens + num_known)
 
+    @property
+    def carries_prefill(self) -> bool:
+        """Whether a prefill goes on in it, or an admission has more than one token to compute."""
+        admitted = {*self.new, *self.resumed}
+        return self.prefill_scheduled or any(
+            grant.request in admitted and grant.num_computed_tokens < grant.request.num_tokens - 1
+            for grant in self.prefills
+        )
+
+    def what_if(self) -> SchedulePass:
+        """Return a pass with what this one has left to spend, that can be spent without it."""
+        spent = self.ceiling - self.token_budget
+        rows = self.draft_rows * len(self.num_scheduled_tokens)
+        other = SchedulePass(
+            self.start_budget - spent,
+            self.encoder_budget,
+            threshold=self.threshold,
+            reach=self.reach,
+            defer_prefills=self.defer_prefills,
+            input_budget=self.input_budget - spent - rows,
+            draft_rows=self.draft_rows,
+        )
+        other.loras = self.loras.copy()
+        other.running = self.running
+        other.prefill_scheduled = self.prefill_scheduled
+        return other
+
     def check(self, *, num_running: int, max_num_seqs: int) -> None:
         """Hold the pass to what vLLM asserts at the end of `schedule`."""
         spent = sum(self.num_scheduled_tokens.values()) + self.num_put_aside
         granted = len(self.running) + len(self.new) + len(self.resumed)
-        if spent != self.start_budget - self.token_budget:
+        if spent != self.ceiling - self.token_budget:
             raise _broken("tokens scheduled = budget spent")
-        if self.token_budget < 0:
+        if self.token_budget + self.draft_rows < 0:
             raise _broken("the token budget is not overdrawn")
         if num_running > max_num_seqs:
             raise _broken("no more running than max_num_seqs")
@@ -202,7 +276,7 @@ class SchedulePass:
             binding_limit=self.binding_limit,
             admissions_cancelled=admissions_cancelled,
             admissions_cancelled_fit=admissions_cancelled_fit,
-            budget_stranded=self.token_budget if closed else 0,
+            budget_stranded=max(self.token_budget, 0) if closed else 0,
         )
 
 

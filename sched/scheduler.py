@@ -2,31 +2,42 @@
 
     requests         every live request, by id
     running          a list; its order is the order of the running loop
-    queues           waiting, skipped_waiting, and a pass's own (waiting_queues.py)
+    queues           everybody else (waiting_queues.py)
+    in_flight        passes that are scheduled and not folded in, oldest first
 
 A live request is in `requests` and in exactly one of the others, and its status says in which.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from schedbench.errors import UnsupportedError
-from schedbench.sched import async_mode, kv_connector, lora, spec_decode, streaming
+from schedbench.sched import (
+    async_mode,
+    kv_connector,
+    lora,
+    spec_decode,
+    stale_output,
+    streaming,
+    token_demand,
+)
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
+from schedbench.sched.pause import PauseState
 from schedbench.sched.policy import Policy, State, overridden, policy_budget
 from schedbench.sched.preemption import preempt
+from schedbench.sched.prefill_interval import PrefillInterval
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.running_loop import schedule_running
 from schedbench.sched.schedule_pass import SchedulePass
 from schedbench.sched.verdicts import Verdict
-from schedbench.sched.waiting_queues import WaitingQueues
+from schedbench.sched.waiting_queues import create_waiting_queues
 from schedbench.sched.what_if import admissions_that_fit
 
 if TYPE_CHECKING:
@@ -39,13 +50,7 @@ if TYPE_CHECKING:
     from schedbench.sched.request_queue import WaitingKey
     from schedbench.sched.return_path import ReturnPath
 
-
-class PauseState(Enum):
-    """PAUSED_NEW admits nobody; PAUSED_ALL schedules nothing at all."""
-
-    UNPAUSED = 0
-    PAUSED_NEW = 1
-    PAUSED_ALL = 2
+__all__ = ["CacheReset", "PauseState", "Scheduler"]
 
 
 class CacheReset(NamedTuple):
@@ -56,7 +61,7 @@ class CacheReset(NamedTuple):
 
 
 class Scheduler:
-    """vLLM 0.26.0's V1 scheduler, decision for decision."""
+    """vLLM's V1 scheduler, decision for decision; `config.vllm_version` says which release."""
 
     def __init__(
         self,
@@ -89,21 +94,22 @@ class Scheduler:
         self.now_ns = 0  # set by whoever keeps the clock; read by policies and for events
         self.requests: dict[str, Request] = {}
         self.running: list[Request] = []
-        self.queues = WaitingQueues(config.policy, self.waiting_key())
+        self.queues = create_waiting_queues(config, self.waiting_key())
+        self.in_flight: deque[SchedulerOutput] = deque()
         self.kv_cache = KVCacheManager(config)
-        if counts_blocks:
+        if counts_blocks and not config.lookahead_tokens:  # counts know of no lookahead
             self.kv_cache = cast("KVCacheManager", CountingKVCache(config))  # the same answers
-        self.encoder_cache = EncoderCache(config.encoder_cache_embeds)
+        self.encoder_cache = EncoderCache(config.encoder_cache_embeds, config.behaviour)
         self.transfers: TransferState | None = None
         if connector is not None:
-            self.transfers = kv_connector.TransferState(
-                connector, config.kv_load_failure_policy == "recompute", config.defers_frees
-            )
+            self.transfers = kv_connector.new_transfers(connector, config)
+        self.settle = async_mode.settler(config)
         self.pause_state = PauseState.UNPAUSED
+        self.prefill_interval = PrefillInterval(config.prefill_interval)
         self.prefill_capacity_bound = False  # the last admission loop left somebody waiting
         self.num_waiting_for_streaming_input = 0
         self.has_sessions = False  # whether a streaming session was ever added
-        self.grammar_errors: set[str] = set()  # ids whose grammar was seen not to compile
+        self.request_errors: set[str] = set()  # ids that the next fold ends with an error
         self.finished_req_ids: set[str] = set()  # since the last pass
         self.blocks_freed_preempt = 0
         self.blocks_freed_finish = 0
@@ -130,10 +136,10 @@ class Scheduler:
         With `throttle_prefills` prefill is put off as long as something decodes, unless the last
         admission loop left requests waiting (data-parallel balancing).
         """
-        this_pass = self._start_pass(throttle_prefills=throttle_prefills)
+        this_pass = self.start_pass(throttle_prefills=throttle_prefills)
         if self.pause_state is not PauseState.PAUSED_ALL:
             this_pass.running_stop = schedule_running(self, this_pass)
-        lora.count_running(this_pass, self.config)
+        lora.count_running(self, this_pass)
         this_pass.admission_stop = self.admit(this_pass)
         return self.close_pass(this_pass)
 
@@ -178,9 +184,9 @@ class Scheduler:
         while preempt_running and self.running:
             request = self.running.pop()
             victims.append(Victim(request, request.num_computed_tokens))
+            num_placeholders = request.num_output_placeholders
             preempt(self, request)
-            request.num_outputs_to_discard = request.num_output_placeholders
-            request.num_output_placeholders = 0
+            stale_output.at_reset(self, request, num_placeholders)
         return CacheReset(self.kv_cache.reset_prefix_cache(), victims)
 
     def free_request(self, request: Request, *, keep_blocks: bool = False) -> None:
@@ -220,9 +226,10 @@ class Scheduler:
         request.status = status
         self.free_request(request, keep_blocks=keep_blocks)
 
-    def _start_pass(self, *, throttle_prefills: bool) -> SchedulePass:
+    def start_pass(self, *, throttle_prefills: bool) -> SchedulePass:
+        """Open a pass with its budgets, and settle whether it holds prefill back."""
         defer_prefills = (
-            throttle_prefills
+            (throttle_prefills or self.prefill_interval.holds)
             and not self.prefill_capacity_bound
             and any(not request.is_prefill_chunk for request in self.running)
         )
@@ -230,7 +237,13 @@ class Scheduler:
         this_pass = SchedulePass(
             0 if paused else self._token_budget(),
             self.config.encoder_budget,
+            threshold=token_demand.threshold_of_pass(
+                self.config, len(self.running) + len(self.queues)
+            ),
+            reach=self.config.several_mtp_modules,
             defer_prefills=defer_prefills,
+            input_budget=self.config.input_budget,
+            draft_rows=self.config.draft_rows,
         )
         if paused:
             this_pass.running_stop = Verdict.PAUSED_ALL
@@ -251,13 +264,14 @@ class Scheduler:
         """Run the admission loop unless a pause or a preemption of this pass closes it."""
         if self.pause_state is PauseState.PAUSED_ALL:
             return Verdict.PAUSED_ALL
-        if self.pause_state is PauseState.PAUSED_NEW:
+        holders_go_on = self.config.behaviour.pause_holders
+        if self.pause_state is PauseState.PAUSED_NEW and not holders_go_on:
             return Verdict.PAUSED_NEW
         if this_pass.victims:
             return Verdict.CLOSED_BY_PREEMPTION
         stop = admit_waiting(self, this_pass)
         if not this_pass.defer_prefills:
-            self.prefill_capacity_bound = len(self.queues.waiting) > 0
+            self.prefill_capacity_bound = self.queues.num_waiting > 0
         return stop
 
     def close_pass(self, this_pass: SchedulePass) -> SchedulerOutput:
@@ -268,9 +282,11 @@ class Scheduler:
             cancelled = len(self.queues) - len(this_pass.victims)
             fit = admissions_that_fit(self, this_pass) if cancelled else 0
         self._advance(this_pass)
+        self.prefill_interval.pass_is_scheduled(this_pass)
         finished, self.finished_req_ids = self.finished_req_ids, set()
         freed = self.encoder_cache.take_freed()
         output = this_pass.close(finished, freed, cancelled, fit)
+        self.in_flight.append(output)
         if self.return_path is not None:
             self.return_path.scheduled(output, self.now_ns)
         return output

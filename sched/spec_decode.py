@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched.verdicts import Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,25 +34,29 @@ def take_drafts(request: Request, num_new_tokens: int) -> int:
     return scheduled
 
 
-def wants_padding(num_new_tokens: int, this_pass: SchedulePass, config: SchedulerConfig) -> bool:
-    """Whether a one-token admission is filled up with drafts, so that all decodes are of a size.
+def padding(
+    num_wanted_tokens: int,
+    num_computed_tokens: int,
+    this_pass: SchedulePass,
+    config: SchedulerConfig,
+) -> int | Verdict:
+    """Drafts that fill a one-token admission up, so that all decodes of a pass are of a size.
 
-    Only beside a running request, and not where the running loop scheduled a prefill.
+    None where the running loop scheduled a prefill. vLLM rather waits than schedules a decode
+    unpadded that the budget has no room for.
     """
-    return (
-        config.num_speculative_tokens > 0
-        and num_new_tokens == 1
-        and bool(this_pass.running)
-        and not this_pass.prefill_scheduled
-    )
-
-
-def padding_fits(
-    num_computed_tokens: int, this_pass: SchedulePass, config: SchedulerConfig
-) -> bool:
-    """Whether the padded decode has room; vLLM rather waits than schedules it unpadded."""
-    padded = 1 + config.num_speculative_tokens
-    return padded <= this_pass.token_budget and num_computed_tokens + padded <= config.max_model_len
+    drafts = config.num_speculative_tokens
+    if not drafts or num_wanted_tokens != 1 or this_pass.prefill_scheduled:
+        return 0
+    comes_computed = num_computed_tokens > 0 and config.behaviour.pad_resumed
+    if not this_pass.running and not comes_computed:
+        return 0
+    end = num_computed_tokens + 1 + drafts
+    if config.behaviour.pad_room and end + 1 > config.max_model_len:
+        return 0
+    if 1 + drafts > this_pass.token_budget or end > config.max_model_len:
+        return Verdict.PADDED_DECODE_UNFIT
+    return drafts
 
 
 def take_back_rejected(request: Request, num_drafts: int, num_sampled: int) -> None:

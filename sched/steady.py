@@ -29,7 +29,6 @@ from schedbench.sched.fold import fold, stop_status
 from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput
 from schedbench.sched.request import FINISH_REASON
-from schedbench.sched.schedule_pass import SchedulePass
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.verdicts import Verdict
 
@@ -73,6 +72,7 @@ class SteadyDecodes:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._possible = is_possible(scheduler)
+        self._budget = scheduler.config.tokens_of_pass
         self._caches = scheduler.config.enable_prefix_caching
         self._ledger = DecodeLedger(scheduler.config.block_size)
         self._head = BlockedHead()
@@ -92,19 +92,18 @@ class SteadyDecodes:
     def enter(self) -> bool:
         """Put the decodes aside, if the next pass can go the short way."""
         if self._is_in:
-            budget = self._scheduler.config.token_budget
-            return not self._has_chunk and 0 < len(self._ledger) <= budget
+            return not self._has_chunk and 0 < len(self._ledger) <= self._budget
         if not self._possible or self._scheduler.pause_state is not PauseState.UNPAUSED:
             return False
         if self._wait:
             self._wait -= 1
             return False
         running = self._scheduler.running
-        if not 0 < len(running) <= self._scheduler.config.token_budget:
+        if not 0 < len(running) <= self._budget:
             return False
         if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
             return False
-        if any(is_counted_by_grammar(request) for request in running):
+        if any(is_looked_at(request) for request in running):
             return False
         self._ledger = DecodeLedger(self._scheduler.config.block_size)
         self._head.clear()
@@ -161,9 +160,7 @@ class SteadyDecodes:
         if ledger.opened(1) > scheduler.kv_cache.pool.num_free:
             return None
         self._take_blocks(1)
-        this_pass = SchedulePass(
-            scheduler.config.token_budget, scheduler.config.encoder_budget, defer_prefills=False
-        )
+        this_pass = scheduler.start_pass(throttle_prefills=False)
         this_pass.put_aside(len(ledger), ledger.context_tokens)
         this_pass.admission_stop = scheduler.admit(this_pass)
         self._head.note(scheduler, this_pass)
@@ -182,7 +179,7 @@ class SteadyDecodes:
             self._head.clear()
         outputs.finished[:0] = finished
         for request in admitted:
-            if request.is_prefill_chunk or is_counted_by_grammar(request):
+            if request.is_prefill_chunk or is_looked_at(request):
                 self._has_chunk = True
             elif not request.is_finished:
                 self._ledger.join(request, tokens_left(scheduler, request))
@@ -221,9 +218,10 @@ class SteadyDecodes:
         return num_passes
 
 
-def is_counted_by_grammar(request: Request) -> bool:
-    """Whether a grammar looks at every token, and may end the request with one."""
-    return request.grammar is not None and request.grammar.tokens_left is not None
+def is_looked_at(request: Request) -> bool:
+    """Whether more than counting decides where the request ends: a grammar, or min_tokens."""
+    has_grammar = request.grammar is not None and request.grammar.tokens_left is not None
+    return has_grammar or request.min_tokens > 0
 
 
 def tokens_left(scheduler: Scheduler, request: Request, num_coming: int = 0) -> int:
@@ -254,8 +252,8 @@ def state_before(scheduler: Scheduler, ledger: DecodeLedger, stop: Verdict) -> D
         num_cached=pool.num_cached,
         stop=stop,
         num_running=len(scheduler.running),
-        num_waiting=len(queues.waiting),
-        num_skipped=len(queues.skipped_waiting),
+        num_waiting=queues.num_waiting,
+        num_skipped=queues.num_skipped_waiting,
         ended=[],
         num_freed=0,
     )
@@ -297,4 +295,6 @@ def is_possible(scheduler: Scheduler) -> bool:
         and config.passes_in_flight == 1 + config.runs_ahead
         and not config.num_speculative_tokens
         and config.max_loras is None
+        and config.prefill_interval == 1
+        and not config.long_prefill_token_threshold_adaptive
     )

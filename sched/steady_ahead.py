@@ -20,7 +20,6 @@ from schedbench.sched.blocked_head import BlockedHead
 from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold
 from schedbench.sched.output import ModelRunnerOutput
-from schedbench.sched.schedule_pass import SchedulePass
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.steady import (
     PATIENCE,
@@ -29,7 +28,7 @@ from schedbench.sched.steady import (
     drop,
     finish,
     hold_blocks,
-    is_counted_by_grammar,
+    is_looked_at,
     is_possible,
     state_before,
     tokens_left,
@@ -39,6 +38,7 @@ from schedbench.sched.verdicts import Verdict
 if TYPE_CHECKING:
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
     from schedbench.sched.request import Request
+    from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
 
 
@@ -48,6 +48,7 @@ class SteadyAhead:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._possible = is_possible(scheduler)
+        self._budget = scheduler.config.tokens_of_pass
         self._caches = scheduler.config.enable_prefix_caching
         self._ledger = DecodeLedger(scheduler.config.block_size)
         self._head = BlockedHead()
@@ -73,7 +74,7 @@ class SteadyAhead:
         scheduler = self._scheduler
         if self._is_in:
             seats = len(self._ledger) + len(self._joining)
-            return not self._must_leave and 0 < seats <= scheduler.config.token_budget
+            return not self._must_leave and 0 < seats <= self._budget
         if not self._possible or not one_in_flight:
             return False
         if scheduler.pause_state is not PauseState.UNPAUSED:
@@ -82,7 +83,7 @@ class SteadyAhead:
             self._wait -= 1
             return False
         running = scheduler.running
-        if not 0 < len(running) <= scheduler.config.token_budget:
+        if not 0 < len(running) <= self._budget:
             return False
         if not all(self._decodes_on(request) for request in running):
             return False
@@ -124,9 +125,7 @@ class SteadyAhead:
         self._joining = []
         self._take_blocks(opened + starting, opened)
         num_decodes = len(ledger) - len(over)
-        this_pass = SchedulePass(
-            scheduler.config.token_budget, scheduler.config.encoder_budget, defer_prefills=False
-        )
+        this_pass = scheduler.start_pass(throttle_prefills=False)
         this_pass.put_aside(num_decodes, ledger.context_tokens - sum(computed_over))
         this_pass.admission_stop = self._admit(this_pass)
         self.num_emitting = num_decodes - len(in_vain)
@@ -186,7 +185,7 @@ class SteadyAhead:
 
     def _queue_lengths(self) -> tuple[int, int]:
         queues = self._scheduler.queues
-        return len(queues.waiting), len(queues.skipped_waiting)
+        return queues.num_waiting, queues.num_skipped_waiting
 
     def _decodes_on(self, request: Request) -> bool:
         """Whether a request has one token in flight, and will not end with it."""
@@ -194,7 +193,7 @@ class SteadyAhead:
             request.num_output_placeholders == 1
             and request.num_computed_tokens == request.num_tokens
             and not request.is_prefill_chunk
-            and not is_counted_by_grammar(request)
+            and not is_looked_at(request)
             and tokens_left(self._scheduler, request, num_coming=1) > 0
         )
 
@@ -240,7 +239,7 @@ class SteadyAhead:
         for grant in output.prefills:
             request = grant.request
             is_last = tokens_left(self._scheduler, request, 1) <= 0
-            if request.is_prefill_chunk or is_counted_by_grammar(request) or is_last:
+            if request.is_prefill_chunk or is_looked_at(request) or is_last:
                 self._must_leave = True
             else:
                 self._joining.append(request)

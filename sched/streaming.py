@@ -4,9 +4,9 @@
     computed    |-------------------------------------|
     next input  |------ prompt, longer by the output -|---- new input ----|
 
-The last sampled token was never computed and is dropped. `max_tokens` stays that of the first
-turn: vLLM 0.26.0 does not take the new one over. A session that ends its turn while evicted has
-nothing computed, so that its next input starts from nothing: vLLM 0.26.0 does that as well.
+The last sampled token was never computed and is dropped. 0.26.0 keeps what is computed, even if it
+is nothing because the session ended its turn while evicted. 0.33.0 keeps all output but that
+token, and goes back to what no pass in flight can take back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from schedbench.sched import stale_output
 from schedbench.sched.request import RequestStatus, StreamingUpdate
 
 if TYPE_CHECKING:
@@ -55,9 +56,14 @@ def continue_session(
 
 
 def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate) -> None:
-    """Turn the computed output into prompt and append the new input."""
-    kept = min(session.num_computed_tokens, session.num_tokens)
-    session.identity.next_input(session.num_tokens, kept, update)
+    """Turn the output that stays into prompt and append the new input."""
+    behaviour = scheduler.config.behaviour
+    if behaviour.streaming_frontier:
+        kept = session.num_tokens - 1
+    else:
+        kept = min(session.num_computed_tokens, session.num_tokens)
+    redo = behaviour.streaming_frontier
+    session.identity.next_input(session.num_tokens, kept, update, redo=redo)
     session.encoder_inputs += tuple(
         replace(item, offset=item.offset + kept) for item in update.encoder_inputs
     )
@@ -65,6 +71,8 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
     session.num_tokens = session.output_start = kept + update.num_prompt_tokens
     session.arrival_time = update.arrival_time
     session.eos_after = update.eos_after
+    if behaviour.streaming_max_tokens:
+        session.max_tokens = update.max_tokens
     if session.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
         scheduler.num_waiting_for_streaming_input -= 1
     session.status = RequestStatus.WAITING
@@ -73,9 +81,16 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
 
 
 def segment_is_done(scheduler: Scheduler, session: Request) -> bool:
-    """After a stop: True if the session goes on, with its next input or waiting for it."""
+    """After a stop: True if the session goes on, with its next input or waiting for it.
+
+    The caller queues it then.
+    """
     if not session.resumable:
         return False
+    if scheduler.config.behaviour.streaming_frontier:
+        session.num_computed_tokens -= session.num_output_placeholders
+        session.num_spec_tokens = 0
+        stale_output.mark(scheduler, session, drops=True)
     if session.streaming_queue:
         update = session.streaming_queue.popleft()
         if update is None:
@@ -84,5 +99,4 @@ def segment_is_done(scheduler: Scheduler, session: Request) -> bool:
     else:
         session.status = RequestStatus.WAITING_FOR_STREAMING_REQ
         scheduler.num_waiting_for_streaming_input += 1
-    scheduler.queues.add(session)
     return True

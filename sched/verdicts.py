@@ -43,6 +43,9 @@ class Verdict(Enum):
     NOTHING_TO_DO = ("nothing_to_do", Kind.SKIP)
     PREEMPTED = ("preempted", Kind.ASIDE)
     PREEMPTED_SELF = ("preempted_self", Kind.STOP)
+    PREEMPTED_SELF_PASSED_OVER = ("preempted_self_passed_over", Kind.SKIP)
+    EVICTION_WAITS = ("eviction_waits", Kind.STOP)
+    FREES_PENDING = ("frees_pending", Kind.STOP)
     CONTINUED = ("continued", Kind.GRANT)
 
     # Both loops.
@@ -50,6 +53,7 @@ class Verdict(Enum):
     PAUSED_ALL = ("paused_all", Kind.STOP)
     PREFILL_DEFERRED = ("prefill_deferred", Kind.SKIP)
     ENCODER_UNFIT = ("encoder_unfit", Kind.SKIP)
+    READ_AHEAD_UNFIT = ("read_ahead_unfit", Kind.SKIP)
     POLICY_HELD = ("policy_held", Kind.SKIP)
     BLOCKS_SHORT_PASSED_OVER = ("blocks_short_passed_over", Kind.SKIP)
     BLOCKS_SHORT_STOPPED = ("blocks_short_stopped", Kind.STOP)
@@ -68,6 +72,9 @@ class Verdict(Enum):
     AWAITING_INPUT = ("awaiting_input", Kind.ASIDE)
     REMOTE_LOOKUP_PENDING = ("remote_lookup_pending", Kind.ASIDE)
     LOADING_REMOTE_KV = ("loading_remote_kv", Kind.ASIDE)
+    STALE_OUTPUT_IN_FLIGHT = ("stale_output_in_flight", Kind.ASIDE)
+    ENCODER_SET_ASIDE = ("encoder_set_aside", Kind.ASIDE)
+    READ_AHEAD_SET_ASIDE = ("read_ahead_set_aside", Kind.ASIDE)
     PREFILLS_HELD = ("prefills_held", Kind.STOP)
     PADDED_DECODE_UNFIT = ("padded_decode_unfit", Kind.STOP)
     ENCODER_FULL = ("encoder_full", Kind.STOP)
@@ -100,6 +107,8 @@ LIMIT_OF: dict[Verdict, Limit] = {
     Verdict.PROMPT_OVER_BUDGET: Limit.BUDGET,
     Verdict.SEATS_FULL: Limit.SEATS,
     Verdict.PREEMPTED_SELF: Limit.KV_BLOCKS,
+    Verdict.EVICTION_WAITS: Limit.KV_BLOCKS,
+    Verdict.FREES_PENDING: Limit.KV_BLOCKS,
     Verdict.BLOCKS_SHORT_STOPPED: Limit.KV_BLOCKS,
     Verdict.CLOSED_BY_PREEMPTION: Limit.KV_BLOCKS,
     Verdict.KV_BLOCKS_SHORT: Limit.KV_BLOCKS,

@@ -1,120 +1,106 @@
-"""Where requests wait, and whose turn it is.
+"""Where requests wait, and whose turn it is: one interface, an implementation for each order.
 
-    waiting          new, evicted and continued requests
-    skipped_waiting  blocked ones, and those set aside in an earlier pass
-    aside            those set aside in this pass; at its end they go before `skipped_waiting`
-
-fcfs empties `skipped_waiting` before it looks at `waiting`, so that a request once set aside
-overtakes older ones; priority compares the two heads.
+skipped_first.py    who was set aside once goes before all others (0.26.0)
+one_queue.py        one queue in its own order, holders of KV blocks before it (0.33.0)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from schedbench.sched.request_queue import (
-    CopiedQueue,
-    KeyedRequestQueue,
-    create_request_queue,
-    keyed,
-)
+from schedbench.sched.one_queue import OneQueue
+from schedbench.sched.skipped_first import SkippedFirst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
-    from schedbench.sched.request_queue import RequestQueue, SchedulingPolicy, WaitingKey
+    from schedbench.sched.request_queue import RequestQueue, WaitingKey
 
 
-class WaitingQueues:
-    """vLLM 0.26.0's two waiting collections and the pass's own third."""
+class WaitingQueues(Protocol):
+    """All requests that do not run. The order of iteration is that of the collections."""
 
-    def __init__(self, policy: SchedulingPolicy, key: WaitingKey | None = None) -> None:
-        self._policy = policy
-        self._key = key  # an order of one's own, instead of the policy's
-        self.waiting = create_request_queue(policy, key)
-        self.skipped_waiting = create_request_queue(policy, key)
-        self._aside = create_request_queue(policy)
-        self._turn: RequestQueue = self.waiting
+    waiting: RequestQueue
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that nothing kept back so far."""
+        ...
+
+    @property
+    def num_skipped_waiting(self) -> int:
+        """Requests that are blocked, or were set aside in an earlier pass."""
+        ...
+
+    @property
+    def num_holding_kv(self) -> int:
+        """Requests in a queue of their own because they hold KV blocks."""
+        ...
+
+    def split(self) -> tuple[list[Request], list[Request]]:
+        """Those that nothing kept back so far, and the others, each in order."""
+        ...
+
+    def goes_first(self, request: Request) -> bool:
+        """Whether it goes before others whatever the order among them is."""
+        ...
 
     def add(self, request: Request) -> None:
-        """Queue by status: a blocked request stands in `skipped_waiting` from the start."""
-        (self.skipped_waiting if request.is_blocked else self.waiting).add_request(request)
+        """Queue a new request, or a session that goes on."""
+        ...
 
     def add_evicted(self, request: Request) -> None:
-        self.waiting.prepend_request(request)
+        """Queue a victim, before others of its kind."""
+        ...
 
     def begin_pass(self) -> None:
         """Take an order of one's own anew, for its keys may change with time."""
-        for queue in (self.waiting, self.skipped_waiting):
-            if isinstance(queue, KeyedRequestQueue):
-                queue.refresh()
+        ...
 
     def head(self) -> Request:
         """Whose turn it is; there must be somebody."""
-        self._turn = self._choose()
-        return self._turn.peek_request()
+        ...
 
     def pop_head(self) -> None:
         """Take the request that `head` gave off its queue."""
-        self._turn.pop_request()
+        ...
 
     def set_head_aside(self) -> None:
-        self._aside.prepend_request(self._turn.pop_request())
+        """Let the request that `head` gave wait until the next pass."""
+        ...
 
     def put_aside(self, request: Request) -> None:
         """Set a request aside that is off its queue already."""
-        self._aside.prepend_request(request)
+        ...
 
     def end_pass(self) -> None:
-        """Put those set aside before the older ones in `skipped_waiting`, in their own order."""
-        if self._aside:
-            self.skipped_waiting.prepend_requests(self._aside)
-            self._aside = create_request_queue(self._policy)
+        """Put those set aside back."""
+        ...
 
     def remove(self, requests: set[Request]) -> None:
-        self.waiting.remove_requests(requests)
-        self.skipped_waiting.remove_requests(requests)
+        """Take out requests that are ended from outside."""
+        ...
 
     def remove_stopped(self, requests: set[Request]) -> None:
-        """Remove requests that stopped while evicted."""
-        self.waiting.remove_requests(requests)
+        """Take out requests that stopped while evicted."""
+        ...
 
     def what_if(self, passed_over: set[Request], key: WaitingKey | None = None) -> WaitingQueues:
         """Return queues of the same requests, each copied when it comes to the head.
 
         `key` is the order of one's own that the dry run may ask, where there is one.
         """
-        other = WaitingQueues(self._policy, key)
-        other.waiting = CopiedQueue(_under(self.waiting, key), passed_over)
-        other.skipped_waiting = CopiedQueue(_under(self.skipped_waiting, key), passed_over)
-        return other
+        ...
 
-    def lengths(self) -> list[int]:
-        """Of `waiting` and `skipped_waiting`."""
-        return [len(self.waiting), len(self.skipped_waiting)]
-
-    def __len__(self) -> int:
-        return len(self.waiting) + len(self.skipped_waiting)
-
-    def __iter__(self) -> Iterator[Request]:
-        yield from self.skipped_waiting
-        yield from self.waiting
-
-    def _choose(self) -> RequestQueue:
-        if not (self.waiting and self.skipped_waiting):
-            return self.waiting or self.skipped_waiting
-        if self._key is not None:
-            heads = (self.skipped_waiting, self.waiting)
-            return min(heads, key=lambda queue: keyed(queue.peek_request(), self._key))
-        if self._policy == "fcfs":
-            return self.skipped_waiting
-        older = self.waiting.peek_request() < self.skipped_waiting.peek_request()
-        return self.waiting if older else self.skipped_waiting
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Request]: ...
 
 
-def _under(queue: RequestQueue, key: WaitingKey | None) -> RequestQueue:
-    """A queue to be read in the order of a key, without asking the key that it has itself."""
-    if key is not None and isinstance(queue, KeyedRequestQueue):
-        return queue.under(key)
-    return queue
+def create_waiting_queues(config: SchedulerConfig, key: WaitingKey | None) -> WaitingQueues:
+    """Return the empty collections that a release has; `key` is an order of one's own."""
+    behaviour = config.behaviour
+    if behaviour.one_waiting_queue:
+        return OneQueue(config.policy, key, holders_first=behaviour.holders_first)
+    return SkippedFirst(config.policy, key)

@@ -10,9 +10,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from schedbench.sched.admission_loop import admit_waiting
-from schedbench.sched.schedule_pass import SchedulePass
 
 if TYPE_CHECKING:
+    from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
 
 
@@ -26,18 +26,13 @@ def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     other.kv_cache = scheduler.kv_cache.what_if()
     other.encoder_cache = scheduler.encoder_cache.what_if()
     other.running = scheduler.running.copy()
-    other.grammar_errors = set()
+    other.request_errors = set()
     other.return_path = None
     if scheduler.hooks:
         other.policy = copy.deepcopy(scheduler.policy)
     other.queues = scheduler.queues.what_if(victims, other.waiting_key())
     if scheduler.transfers is not None:
         other.transfers = scheduler.transfers.what_if()
-    trial = SchedulePass(
-        this_pass.token_budget, this_pass.encoder_budget, defer_prefills=this_pass.defer_prefills
-    )
-    trial.loras = this_pass.loras.copy()
-    trial.running = this_pass.running
-    trial.prefill_scheduled = this_pass.prefill_scheduled
+    trial = this_pass.what_if()
     admit_waiting(other, trial)
     return len(trial.new) + len(trial.resumed)

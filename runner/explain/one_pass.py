@@ -109,15 +109,16 @@ class PassWatcher(Watcher):
 
 def state_of(scheduler: Scheduler) -> State:
     """The collections and the pool as they are now."""
-    queues, pool = scheduler.queues, scheduler.kv_cache.pool
+    pool = scheduler.kv_cache.pool
+    waiting, skipped = scheduler.queues.split()
     return State(
         running=_standing(scheduler.running),
-        skipped_waiting=_standing(queues.skipped_waiting),
-        waiting=_standing(queues.waiting),
+        skipped_waiting=_standing(skipped),
+        waiting=_standing(waiting),
         counts={
             "running": len(scheduler.running),
-            "skipped_waiting": len(queues.skipped_waiting),
-            "waiting": len(queues.waiting),
+            "skipped_waiting": len(skipped),
+            "waiting": len(waiting),
         },
         kv_blocks_used=scheduler.config.usable_blocks - pool.num_free,
         kv_blocks_free=pool.num_free,

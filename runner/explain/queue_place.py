@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.request_queue import keyed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -23,7 +22,8 @@ def collection_of(scheduler: Scheduler, request: Request) -> str:
         return NOWHERE
     if request.status is RequestStatus.RUNNING:
         return "running"
-    if request.is_blocked or request in scheduler.queues.skipped_waiting:
+    _, skipped = scheduler.queues.split()
+    if request.is_blocked or request in skipped:
         return "skipped_waiting"
     return "waiting"
 
@@ -33,14 +33,17 @@ def requests_ahead(scheduler: Scheduler, request: Request) -> list[Request]:
     queues = scheduler.queues
     if scheduler.config.policy == "fcfs" and "waiting_key" not in scheduler.hooks:
         ahead = []
-        for each in queues:  # first all of `skipped_waiting`
+        for each in queues:  # in the order in which they are tried
             if each is request:
                 break
             ahead.append(each)
         return ahead
     order = _order(scheduler)
-    mine = order(request)
-    return sorted((each for each in queues if order(each) < mine), key=order)
+
+    def place(each: Request) -> tuple[bool, Any]:
+        return not queues.goes_first(each), order(each)
+
+    return sorted((each for each in queues if place(each) < place(request)), key=place)
 
 
 def _order(scheduler: Scheduler) -> Callable[[Request], Any]:

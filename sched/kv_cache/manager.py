@@ -87,19 +87,20 @@ class KVCacheManager:
     def get_computed_blocks(self, request: Request) -> list[int]:
         """Longest cached prefix, in blocks; at least one token is left to compute.
 
-        A drafter that reads ahead needs hidden states just before that token, so that with eagle
-        the last block is computed again.
+        A drafter that reads ahead wrote the last block's KV with tokens that may not follow here,
+        so that it is computed again, unless hashes cover those tokens.
         """
         if not self.enable_prefix_caching:
             return []
         hit: list[int] = []
         get, block_hash = self.pool.get_cached_block, request.identity.block_hash
-        for index in range((request.num_tokens - 1) // self.block_size):
+        behind = max(self.config.hash_lookahead_tokens, 1)
+        for index in range((request.num_tokens - behind) // self.block_size):
             block_id = get(block_hash(index))
             if block_id is None:
                 break
             hit.append(block_id)
-        if hit and self.config.uses_eagle:
+        if hit and self.config.drops_last_block:
             hit.pop()
         return hit
 
@@ -148,9 +149,11 @@ class KVCacheManager:
         full = num_tokens // self.block_size
         if not self.enable_prefix_caching or full <= request.num_cached_blocks:
             return
+        if self.config.prefill_lookahead_tokens:
+            full = min(full, self._hashable(request, num_tokens) // self.block_size)
         for index in range(request.num_cached_blocks, full):
             self.pool.cache(request.block_ids[index], request.identity.block_hash(index))
-        request.num_cached_blocks = full
+        request.num_cached_blocks = max(full, request.num_cached_blocks)
 
     def free(self, request: Request) -> int:
         """Return a request's blocks, tail first; returns how many became free."""
@@ -171,6 +174,11 @@ class KVCacheManager:
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold so many tokens, the context's length at most."""
         return -(-min(num_tokens, self.max_model_len) // self.block_size)
+
+    def _hashable(self, request: Request, num_tokens: int) -> int:
+        """Tokens whose blocks can be named and are final, with a drafter that reads ahead."""
+        named = request.num_tokens - self.config.hash_lookahead_tokens
+        return max(min(num_tokens - self.config.uncacheable_tokens, named), 0)
 
     def _computed(self, request: Request, demand: SlotDemand) -> int:
         found = len(demand.hit) * self.block_size + demand.num_external_tokens

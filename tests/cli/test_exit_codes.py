@@ -20,7 +20,10 @@ def test_0_is_for_a_command_that_did_what_it_says(program: Program) -> None:
     ("words", "said"),
     [
         (["repla"], "no such command 'repla'"),
-        (["replay", "--max-num-seq", "3"], "did you mean --max-num-scheduled-tokens"),
+        (
+            ["replay", "--max-num-seq", "3"],
+            "did you mean --max-num-active-seqs or --max-num-scheduled-tokens",
+        ),
         (["replay", "--max-num-seqs", "many"], "'many' is no whole number; write 2048, 2k"),
         (["replay", "--watermark", "much"], "--watermark: 'much' is no number"),
         (["replay", "--watermark", "2"], "--watermark is 2.0: it is a share of the pool"),

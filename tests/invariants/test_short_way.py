@@ -12,6 +12,7 @@ from schedbench.errors import StallError
 from schedbench.runner import run
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.run import ReplayOptions, Run, replay
+from schedbench.sched.behaviours import RELEASES
 from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.trace import Trace
 
@@ -47,6 +48,7 @@ def configs(draw: st.DrawFn) -> SchedulerConfig:
     block_size = draw(st.sampled_from([4, 16]))
     seats = draw(st.sampled_from([2, 5, 40]))
     return SchedulerConfig(
+        vllm_version=draw(st.sampled_from(sorted(RELEASES))),
         max_num_batched_tokens=draw(st.sampled_from([40, 64, 200])),
         max_num_scheduled_tokens=draw(st.sampled_from([None, None, 3, 30])),
         max_num_seqs=seats,
