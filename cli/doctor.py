@@ -18,6 +18,8 @@ OPTIONAL = {
     "torch": ("timing passes on this machine's GPU or CPU", "pip install 'schedbench[torch]'"),
     "vllm": ("comparing with the real scheduler", "make vllm-env, or pip install vllm"),
     "scipy": ("fitting latency profiles", "pip install 'schedbench[torch]'"),
+    "jinja2": ("reports as a page", "pip install 'schedbench[report]'"),
+    "tsdownsample": ("reports of long runs", "pip install 'schedbench[report]'"),
 }
 """By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
 
