@@ -16,7 +16,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 PEERS := dynamo vidur
 PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
-.PHONY: vllm-env help replay test check format acceptance bench clean
+.PHONY: vllm-env parity help replay test check format acceptance bench clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"

@@ -142,7 +142,10 @@ def _where(found: PassDifference, letter: str, columns: Container[str] | None = 
     if len(shown) > _SHOWN_COLUMNS:
         values.append(f"and {len(shown) - _SHOWN_COLUMNS} more columns")
     at = f"from pass {number(found.index)}, at {duration(first['start_ns'])}"
-    return f"{at}: {', '.join(values) or 'it starts at another time'}"
+    alike = "equal counts, of other requests or in another order"
+    if columns is not None:
+        alike = "it starts at another time"
+    return f"{at}: {', '.join(values) or alike}"
 
 
 def _value(name: str, row: Mapping[str, Any]) -> str:

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from schedbench.runner.sweep import sweep
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.policy import Policy, Short, State
+    from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.importers.registry import import_trace, load_trace
 
 __all__ = [
     "Policy",
+    "Request",
     "SchedbenchError",
     "Scheduler",
     "SchedulerConfig",
@@ -40,6 +42,7 @@ __all__ = [
 
 _ROOMS = {
     "Policy": "schedbench.sched.policy",
+    "Request": "schedbench.sched.request",
     "Scheduler": "schedbench.sched.scheduler",
     "SchedulerConfig": "schedbench.sched.config",
     "Short": "schedbench.sched.policy",

@@ -11,6 +11,7 @@ import schedbench
 
 NAMES = [
     "Policy",
+    "Request",
     "SchedbenchError",
     "Scheduler",
     "SchedulerConfig",
