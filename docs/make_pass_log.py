@@ -25,6 +25,7 @@ opens a folder of parts as one table:
 
 ```python
 import pyarrow.parquet as pq
+
 passes = pq.read_table("runs/20260731T141503Z-azure_conv-1f0c9a2e/passes")
 ```
 
