@@ -26,6 +26,7 @@ MEANING: Final = {
     "loading_remote_kv": "its KV began to be loaded",
     "remote_lookup_pending": "the connector did not know yet what it holds",
     "awaiting_input": "the session had no next input yet",
+    "stale_output_in_flight": "tokens of before its eviction were still on their way",
     "paused_all": "the engine was paused",
     "paused_new": "admissions were paused",
     "policy_declined": "the policy declined it",

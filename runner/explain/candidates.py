@@ -20,6 +20,7 @@ OUTSIDE: Final = {
     "awaiting_grammar": "its grammar was not compiled yet",
     "awaiting_remote_kv": "its KV was still being loaded",
     "awaiting_input": "its session had no next input yet",
+    "stale_output_in_flight": "tokens of before its eviction were still on their way",
     "remote_lookup_pending": "the connector did not know yet what it holds",
     "loading_remote_kv": "its KV was being loaded",
     "paused_all": "the engine was paused",

@@ -11,7 +11,7 @@ import pytest
 from cli_runs import Cli
 from markdown_it import MarkdownIt
 
-from schedbench.sched import preemption
+from schedbench.sched import running_loop
 
 TIGHT = ("--num-gpu-blocks", "80", "--max-model-len", "1024")
 MADE = ("--baseline", "b.json", "--update")
@@ -23,9 +23,9 @@ def evicts_the_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def plant() -> None:
         def pick_first(scheduler, this_pass, request):  # noqa: ANN001, ANN202, ARG001
-            return scheduler.running.pop(0)
+            return scheduler.running[0]
 
-        monkeypatch.setattr(preemption, "pick_victim", pick_first)
+        monkeypatch.setattr(running_loop, "pick_victim", pick_first)
 
     return plant
 
