@@ -74,6 +74,7 @@ def test_only_waits_for_something_outside_have_no_candidates() -> None:
     for verdict in Verdict:
         waits = verdict.kind in (Kind.STOP, Kind.ASIDE)
         no_wait = ("list_done", "queues_empty", "preempted", "preempted_self", "prefills_held")
+        no_wait += ("encoder_set_aside", "read_ahead_set_aside")
         if not waits or verdict.label in no_wait or verdict.label == "blocks_short_stopped":
             continue
         has_some = bool(candidates(verdict.label, config))
