@@ -16,7 +16,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 PEERS := dynamo vidur
 PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
-.PHONY: vllm-env parity help replay test check format acceptance bench clean
+.PHONY: vllm-env parity baselines help replay test check format acceptance bench clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
@@ -24,6 +24,7 @@ help:
 	@echo "make check       lint and types"
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
 	@echo "make parity VERSION=0.26.0    random cases and lock-step beside that release"
+	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
@@ -71,6 +72,10 @@ parity: $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/schedbench verify --fuzz $(CASES)
 	$(VLLM_VENV)/bin/schedbench verify --limit 500 --no-async-scheduling
 	$(VLLM_VENV)/bin/schedbench verify --limit 500 --async-scheduling
+
+# After a change of decisions that is meant: write the project's own baselines, then look at the diff.
+baselines: $(STAMP)
+	@PYTHONPATH=tests/support $(BIN)/python tests/support/reference_runs.py
 
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }

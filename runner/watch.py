@@ -127,12 +127,15 @@ def watch(
 @contextmanager
 def _looking_on(replay: Replay, watcher: Watcher, passes: int | None) -> Iterator[None]:
     _around_calls(replay, watcher, passes)
-    one, next_one = running_loop.schedule_one, admission_loop.consider
     modules: list[tuple[Any, str, Any]] = [
-        (running_loop, "schedule_one", _seeing_verdicts(one, "running", replay, watcher)),
         (running_loop, "make_room", _seeing_victims(running_loop.make_room, replay, watcher)),
-        (admission_loop, "consider", _seeing_verdicts(next_one, "admission", replay, watcher)),
     ]
+    if type(watcher).decides is not Watcher.decides:  # else it need not slow every decision
+        one, next_one = running_loop.schedule_one, admission_loop.consider
+        modules += [
+            (running_loop, "schedule_one", _seeing_verdicts(one, "running", replay, watcher)),
+            (admission_loop, "consider", _seeing_verdicts(next_one, "admission", replay, watcher)),
+        ]
     plain = [(module, name, getattr(module, name)) for module, name, _ in modules]
     try:
         for module, name, wrapped in modules:

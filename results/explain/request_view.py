@@ -14,9 +14,9 @@ from schedbench.results.explain.words import MEANING, counted
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
 
-_TEXT_WIDTH: Final = 34
-"""Of the last column: so that the whole table fits on a terminal of 80."""
-
+_TERMINAL: Final = 80
+_NARROWEST: Final = 24
+_GAP: Final = 2
 _NAME_WIDTH: Final = 14
 
 _KEPT: Final = ("requests_finished", "ttft_ns", "output_tokens_per_s", "preempted")
@@ -105,22 +105,34 @@ def _waits(timeline: Timeline) -> Sheet:
 
 
 def _steps(timeline: Timeline) -> Sheet:
-    rows = [line for step in timeline.steps for line in _lines(step)]
+    """A step takes as many lines as its words need."""
+    rows: list[tuple[Cell, ...]] = []
+    heads = [_head(step) for step in timeline.steps]
+    width = _text_width(heads)
+    for step, head in zip(timeline.steps, heads, strict=True):
+        mark = Mark.WORSE if step.event is Event.EVICTED else Mark.PLAIN
+        lines = zip_longest(*head, wrap(what_of(step), width), fillvalue="")
+        rows += [tuple(Cell(text, mark=mark) for text in line) for line in lines]
     return Sheet("", _HEADINGS, tuple(rows), keys=len(_HEADINGS))
 
 
-def _lines(step: Step) -> list[tuple[Cell, ...]]:
-    """A step takes as many lines as its words need."""
-    mark = Mark.WORSE if step.event is Event.EVICTED else Mark.PLAIN
-    columns = (
+def _head(step: Step) -> list[list[str]]:
+    """All columns but the last."""
+    return [
         [f"{step.begin_ns / 1e9:,.3f}"],
         [_passes(step)],
         _in_parts(step.collection),
         _in_parts(step.status),
-        wrap(what_of(step), _TEXT_WIDTH),
-    )
-    lines = zip_longest(*columns, fillvalue="")
-    return [tuple(Cell(text, mark=mark) for text in line) for line in lines]
+    ]
+
+
+def _text_width(heads: Sequence[Sequence[Sequence[str]]]) -> int:
+    """What is left for the last column, so that the table fits on a terminal of 80."""
+    used = 0
+    for place, heading in enumerate(_HEADINGS[:-1]):
+        texts = [text for head in heads for text in head[place]]
+        used += max(map(len, [heading.title, *texts])) + _GAP
+    return max(_NARROWEST, _TERMINAL - used)
 
 
 def _in_parts(name: str) -> list[str]:

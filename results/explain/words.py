@@ -38,6 +38,12 @@ MEANING: Final = {
     "nothing_to_do": "all its known tokens were computed or in flight",
     "encoder_unfit": "no room for its next image in the encoder",
     "preempted_self": "the loop ended when a request evicted itself",
+    "eviction_waits": "the victim's blocks were still being written, so that nobody was evicted",
+    "frees_pending": "blocks were about to come back, so that nobody was evicted",
+    "read_ahead_unfit": "nothing was left to compute before what the drafter reads ahead",
+    "read_ahead_set_aside": "its next tokens reach into an image that has no room; others pass",
+    "encoder_set_aside": "no room in the encoder's budget or cache; others pass",
+    "preempted_self_passed_over": "it evicted itself, and the loop went on",
     "list_done": "the running list was done",
 }
 """By label, as the end of the sentence "it waited because ..."."""

@@ -9,6 +9,7 @@ from explain_runs import CASES, COST, MS, Case, plain
 from schedbench.errors import UsageError
 from schedbench.results.explain.preemptions import Preemptions
 from schedbench.results.explain.timeline import Timeline
+from schedbench.results.explain.words import MEANING
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.explain.candidates import OUTSIDE, candidates
 from schedbench.runner.explain.naming import find_row
@@ -22,8 +23,12 @@ from schedbench.runner.explain.sooner import changes_for
 from schedbench.runner.explain.times import straight_line
 from schedbench.runner.explain.trials import try_changes
 from schedbench.runner.explain.waiting import WaitingWatcher, waiting_of
+from schedbench.runner.replay import Replay
 from schedbench.runner.run import ReplayOptions, replay
+from schedbench.runner.watch import Loop, Watcher
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.request import Request
+from schedbench.sched.schedule_pass import SchedulePass
 from schedbench.sched.verdicts import Kind, Verdict
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -81,6 +86,11 @@ def test_only_waits_for_something_outside_have_no_candidates() -> None:
         assert has_some == (verdict.label not in OUTSIDE), verdict.label
 
 
+def test_every_reason_to_wait_or_to_be_stepped_over_has_its_words() -> None:
+    reasons = {each.label for each in Verdict if each.kind not in (Kind.GRANT, Kind.FOLD)}
+    assert reasons - {"preempted"} <= MEANING.keys()
+
+
 @EVERY_CASE
 def test_a_pass_is_told_decision_by_decision(case: Case, tmp_path: Path) -> None:
     rerun = case.rerun(tmp_path)
@@ -103,14 +113,34 @@ def test_a_pass_is_told_decision_by_decision(case: Case, tmp_path: Path) -> None
         }
 
 
+class SkipWatcher(Watcher):
+    """Notes the first pass in which a request is stepped over."""
+
+    def __init__(self) -> None:
+        self.passes = -1
+        self.found: tuple[int, str] | None = None
+
+    def begins(self, replay: Replay) -> None:
+        del replay
+        self.passes += 1
+
+    def decides(
+        self, replay: Replay, loop: Loop, this_pass: SchedulePass, request: Request, found: Verdict
+    ) -> None:
+        del replay, loop, this_pass, request
+        if found.kind is Kind.SKIP and self.found is None:
+            self.found = (self.passes, found.label)
+
+
 def test_a_request_that_is_stepped_over_stands_in_the_pass_with_its_verdict(tmp_path: Path) -> None:
     rerun = CASES["pressed"].rerun(tmp_path)
-    skips = set()
-    for index in range(40, rerun.run.passes(["pass"]).num_rows):
-        watcher = PassWatcher(index)
-        look_on(rerun, watcher)
-        skips |= {each.verdict for each in watcher.decisions if each.kind == "SKIP"}
-    assert "output_cap_in_flight" in skips
+    skips = SkipWatcher()
+    look_on(rerun, skips)
+    assert skips.found is not None
+    index, verdict = skips.found
+    watcher = PassWatcher(index)
+    look_on(rerun, watcher)
+    assert verdict in [each.verdict for each in watcher.decisions if each.kind == "SKIP"]
 
 
 def test_a_pass_beyond_the_last_is_an_error_that_says_how_many_there_are(tmp_path: Path) -> None:
