@@ -8,7 +8,7 @@ from schedbench.results.explain.waiting import longest_waits, total_waits
 from schedbench.results.explain.what_if import WhatIfs, as_data
 from schedbench.results.explain.what_if_sheet import run_what_ifs
 from schedbench.results.explain.words import LIMITS, MEANING, counted
-from schedbench.results.metrics import summarize
+from schedbench.results.metrics import summarize, summarize_timings
 from schedbench.results.sheet import Cell, Heading, Sheet, View, facts
 from schedbench.results.stored_run import StoredRun
 from schedbench.results.units import duration, number, percent
@@ -89,6 +89,21 @@ def _answers(run: StoredRun, summary: Mapping[str, Any]) -> Iterator[tuple[str, 
             yield name, f"p50 {p50} · p99 {p99} (n {number(found['n'])})"
     yield "preempted", _preempted(summary)
     yield "KV blocks", f"{percent(summary['kv']['used_share_mean'])} used on average"
+    yield "real time", _real_time(run)
+
+
+def _real_time(run: StoredRun) -> str:
+    """Who took the time of a pass, where forward passes were measured: scheduler or device."""
+    found = summarize_timings(run.timings())
+    scheduler, device = found["scheduler_ns"], found["device_ns"]
+    if not device["n"]:
+        return ""
+    share = scheduler["mean"] / ((scheduler["mean"] + device["mean"]) or 1)
+    return (
+        f"scheduler p50 {duration(scheduler['p50'])}, p99 {duration(scheduler['p99'])} a pass · "
+        f"device p50 {duration(device['p50'])}, p99 {duration(device['p99'])} · "
+        f"{percent(share)} of both is the scheduler's"
+    )
 
 
 def _waited(run: StoredRun, summary: Mapping[str, Any]) -> str:

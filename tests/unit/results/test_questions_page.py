@@ -1,0 +1,35 @@
+"""The page of questions answers all of them, and with commands that there are."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from schedbench.cli.main import app
+
+DOCS = Path(__file__).parents[3] / "docs"
+MADE = runpy.run_path(str(DOCS / "make_questions.py"))
+PAGE = (DOCS / "questions.md").read_text(encoding="utf-8")
+
+
+def test_there_are_twenty_two_questions() -> None:
+    assert [each.number for each in MADE["QUESTIONS"]] == list(range(1, 23))
+
+
+@pytest.mark.parametrize("question", MADE["QUESTIONS"], ids=lambda each: str(each.number))
+def test_every_question_is_answered_by_the_output_of_its_commands(question: object) -> None:
+    section = MADE["section_in"](PAGE, question)
+    printed = section
+    for command in question.commands:  # type: ignore[attr-defined]
+        assert f"$ schedbench {command}\n" in section
+        printed = printed.replace(f"$ schedbench {command}\n", "")
+    assert len(printed.splitlines()) > 6
+
+
+def test_every_command_of_the_page_is_one_of_the_program() -> None:
+    known = set(get_command(app).commands)  # type: ignore[attr-defined]
+    typed = re.findall(r"^\$ schedbench (.+)$", PAGE, re.MULTILINE)
+    assert {shlex.split(line)[0] for line in typed} <= known
