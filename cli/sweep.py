@@ -8,6 +8,7 @@ import typer
 
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import DecisionLists
+from schedbench.cli.executing import Executing
 from schedbench.cli.flag_lists import FlagLists
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import (
@@ -27,8 +28,11 @@ from schedbench.cli.values import parse_count
 from schedbench.errors import StallError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from schedbench.cli.configure import Settings
     from schedbench.runner.sweep import Outcome, Plan
+    from schedbench.runner.workers import Pool
     from schedbench.workloads.trace import Trace
 
 Speedups = Annotated[
@@ -39,10 +43,6 @@ Speedups = Annotated[
         help="2 means twice as fast: every arrival at half its time.",
         rich_help_panel=LOAD,
     ),
-]
-Jobs = Annotated[
-    str | None,
-    typer.Option("--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"),
 ]
 Resume = Annotated[
     Path | None,
@@ -68,7 +68,7 @@ def sweep(
     storing: Storing,
     resume: Resume = None,
     printing: Printing,
-    jobs: Jobs = None,
+    executing: Executing,
 ) -> None:
     """Replay a trace at every point of a grid, on all cores, and compare the points.
 
@@ -78,6 +78,8 @@ def sweep(
 
     Exit code 3 means that no point finished; 130 that it was interrupted, with what is there shown.
     """
+    executing.check()
+    make_pool = executing.pool()
     options = {
         **flags.given,
         "speedup": parse_speedups(speedup),
@@ -92,7 +94,9 @@ def sweep(
     tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
     folder = _folder(storing, resume, loaded, plan)
-    outcomes, was_interrupted = _run(loaded, plan, folder, _workers(jobs, settings))
+    outcomes, was_interrupted = _run(
+        loaded, plan, executing.seen(folder), _workers(executing.jobs, settings), make_pool
+    )
     show(loaded, plan, outcomes, printing)
     tell_folder(folder, outcomes, total - len(outcomes))
     if was_interrupted:
@@ -159,7 +163,11 @@ def _folder(storing: Storing, resume: Path | None, trace: "Trace", plan: "Plan")
 
 
 def _run(
-    trace: "Trace", plan: "Plan", folder: Path | None, workers: int | None
+    trace: "Trace",
+    plan: "Plan",
+    folder: Path | None,
+    workers: int | None,
+    make_pool: "Callable[[Trace, int], Pool]",
 ) -> tuple[list["Outcome"], bool]:
     """The outcomes in the grid's order, and whether the user stopped it."""
     from schedbench.cli.sweep_live import SweepProgress
@@ -169,7 +177,14 @@ def _run(
     interrupted = False
     with SweepProgress(plan) as progress:
         try:
-            with closing(run_sweep(trace, plan, out=folder, workers=workers)) as coming:
+            running = run_sweep(
+                trace,
+                plan,
+                out=folder,
+                workers=workers,
+                make_pool=make_pool,
+            )
+            with closing(running) as coming:
                 for outcome in coming:
                     outcomes.append(outcome)
                     progress.add(outcome)

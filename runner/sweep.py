@@ -33,9 +33,10 @@ from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.runner.workers import Workers, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
+    from schedbench.runner.workers import Pool
     from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
@@ -120,11 +121,17 @@ def sweep(
 
 
 def run_sweep(
-    trace: Trace, plan: Plan, *, out: Path | None = None, workers: int | None = None
+    trace: Trace,
+    plan: Plan,
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    make_pool: Callable[[Trace, int], Pool] = Workers,
 ) -> Generator[Outcome]:
     """Outcomes as they come. Closing the iterator stops the workers; what is stored stays.
 
-    A point whose run lies complete in `out` is not run again.
+    A point whose run lies complete in `out` is not run again. `make_pool` gets the trace and how
+    many are to work at a time.
     """
     jobs: list[Job] = []
     for index, point in enumerate(plan.points()):
@@ -135,7 +142,10 @@ def run_sweep(
             yield reused
         else:
             jobs.append(job)
-    yield from _run(trace, jobs, min(workers or cores(), len(jobs)))
+    if jobs:
+        with make_pool(trace, min(workers or cores(), len(jobs))) as pool:
+            for job, result in pool.each(replay_job, jobs):
+                yield outcome_of(job, result)
 
 
 def make_job(
@@ -190,12 +200,6 @@ def reuse(job: Job) -> Outcome | None:
         shutil.rmtree(job.folder)
         return None
     return Outcome(job.index, job.point, "complete", run.summary, path=job.folder, is_reused=True)
-
-
-def _run(trace: Trace, jobs: list[Job], workers: int) -> Iterator[Outcome]:
-    with Workers(trace, workers) as pool:
-        for job, result in pool.each(replay_job, jobs):
-            yield outcome_of(job, result)
 
 
 def outcome_of(job: Job, result: dict[str, Any] | None) -> Outcome:

@@ -13,7 +13,7 @@ import tempfile
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from schedbench.workloads.store import read_trace, write_trace
 
@@ -27,6 +27,23 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _held: list[Trace] = []
+
+
+class Pool(Protocol):
+    """Whoever works on items of one trace, in a `with` block that ends them."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    def each(
+        self, function: Callable[[Trace, Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | None]]:
+        """What the function makes of every item, as they end; None where the process was killed."""
+        ...
 
 
 class Workers:
