@@ -13,6 +13,7 @@ import tempfile
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from schedbench.workloads.store import read_trace, write_trace
@@ -115,7 +116,16 @@ def _hold(path: str, known_path: str | None) -> None:
     An interrupt is the parent's to deal with: it ends this process.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     _held[:] = [replace(read_trace(path), path=known_path)]
+
+
+def _end_with_parent() -> None:
+    """Go when the parent is gone, however it went: nobody waits for the result any more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(function: Callable[[Trace, Any], Any], item: object) -> object:
