@@ -1,0 +1,269 @@
+"""The laws of docs/invariants.md that can be read off a scheduler or a pass, by number.
+
+Each is a function that yields what breaks it, in words; nothing is yielded while it holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from schedbench.sched.request import RequestStatus
+from schedbench.sched.scheduler import PauseState
+from schedbench.sched.verdicts import LIMIT_OF, Kind, Limit, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from schedbench.sched.output import SchedulerOutput
+    from schedbench.sched.request import Request
+    from schedbench.sched.scheduler import Scheduler
+
+Complaints = "Iterator[str]"
+
+
+class LawBrokenError(AssertionError):
+    """A law does not hold; the message begins with its number."""
+
+
+def one_collection(scheduler: Scheduler) -> Iterator[str]:
+    where: dict[Request, list[str]] = defaultdict(list)
+    for name in ("running", "waiting", "skipped_waiting"):
+        for request in _members(scheduler, name):
+            where[request].append(name)
+            if scheduler.requests.get(request.request_id) is not request:
+                yield f"{request} is in {name} and not in requests"
+    for request in scheduler.requests.values():
+        places, status = where[request], request.status
+        if (
+            len(places) != (not request.is_finished)
+            or ("running" in places) != (status is RequestStatus.RUNNING)
+            or (request.is_blocked and places != ["skipped_waiting"])
+        ):
+            yield f"{request} is in {places}"
+    if scheduler.queues._aside:
+        yield "a request is still set aside between two passes"
+
+
+def seats(scheduler: Scheduler) -> Iterator[str]:
+    paused = sum(
+        request.status is RequestStatus.WAITING_FOR_STREAMING_REQ
+        for request in scheduler.requests.values()
+    )
+    if paused != scheduler.num_waiting_for_streaming_input:
+        yield f"{paused} sessions wait, {scheduler.num_waiting_for_streaming_input} are counted"
+    if len(scheduler.running) + paused > scheduler.config.max_num_seqs:
+        yield f"{len(scheduler.running)} run and {paused} sessions wait for input"
+
+
+def blocks(scheduler: Scheduler) -> Iterator[str]:
+    pool = scheduler.kv_cache.pool
+    free, held = list(pool.free_queue), set[int]()
+    for table in _tables(scheduler):
+        if len(set(table)) < len(table):
+            yield f"a table holds a block twice: {table}"
+        held |= set(table)
+    if len(set(free)) < len(free):
+        yield f"the free queue holds a block twice: {free}"
+    if both := held & set(free):
+        yield f"blocks {both} are held and free"
+    if held | set(free) != set(range(1, pool.num_gpu_blocks)):
+        yield f"free {free} and held {held} are not all blocks but the null block"
+    if pool.num_free != len(free):
+        yield f"{pool.num_free} free blocks are counted, {len(free)} are queued"
+    for request in scheduler.requests.values():
+        yield from _owned(scheduler, request)
+
+
+def _owned(scheduler: Scheduler, request: Request) -> Iterator[str]:
+    room = len(request.block_ids) * scheduler.config.block_size
+    if request.num_computed_tokens > room and not request.is_finished:
+        yield f"{request} has room for {room} tokens"
+    was_evicted = request.status is RequestStatus.PREEMPTED and scheduler.transfers is None
+    if was_evicted and (request.block_ids or request.num_computed_tokens):
+        yield f"{request} was evicted and holds {request.block_ids}"
+
+
+def reference_counts(scheduler: Scheduler) -> Iterator[str]:
+    holders = Counter(block_id for table in _tables(scheduler) for block_id in table)
+    for block_id, count in enumerate(scheduler.kv_cache.pool.ref_counts):
+        if count != holders[block_id]:
+            yield f"block {block_id} counts {count} references, {holders[block_id]} tables hold it"
+
+
+def hashes(scheduler: Scheduler) -> Iterator[str]:
+    pool = scheduler.kv_cache.pool
+    carried = {block_id: name for block_id, name in enumerate(pool.hashes) if name is not None}
+    found = [(block_id, name) for name in pool._first for block_id in pool.blocks_with(name)]
+    if dict(found) != carried or len(found) != len(carried):
+        yield f"blocks carry {carried}, a lookup finds {found}"
+    if pool.num_cached != len(carried):
+        yield f"{pool.num_cached} cached blocks are counted, {len(carried)} carry a hash"
+    if pool._later.keys() - pool._first.keys() or not all(pool._later.values()):
+        yield f"blocks that got a hash later: {pool._later}, first: {pool._first}"
+    if carried and not scheduler.config.enable_prefix_caching:
+        yield "there are hashes without prefix caching"
+    for request in scheduler.requests.values():
+        for index in range(request.num_cached_blocks if not request.is_finished else 0):
+            if pool.hashes[request.block_ids[index]] != request.identity.block_hash(index):
+                yield f"block {index} of {request} does not carry the name of its content"
+
+
+def encoder_cache(scheduler: Scheduler) -> Iterator[str]:
+    cache = scheduler.encoder_cache
+    sizes = dict(cache._freeable)
+    for identifier, users in cache._users.items():
+        if bool(users) == (identifier in cache._freeable):
+            yield f"{identifier} has users {users}, and is freeable: {not users}"
+        for request_id in users:
+            items = scheduler.requests[request_id].encoder_inputs
+            mine = [items[index] for index in cache._items[request_id]]
+            sizes |= {item.identifier: item.num_embeds for item in mine}
+    if sizes.keys() != cache._users.keys():
+        yield f"entries {cache._users.keys()}, known {sizes.keys()}"
+    size = scheduler.config.encoder_cache_embeds
+    if not 0 <= cache.num_free == size - sum(sizes.values()):
+        yield f"{cache.num_free} of {size} embeddings are free beside {sizes}"
+    if cache.num_freeable != cache.num_free + sum(cache._freeable.values()):
+        yield f"{cache.num_freeable} embeddings count as freeable"
+
+
+def budget(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
+    tokens = output.num_scheduled_tokens
+    spent = output.total_num_scheduled_tokens
+    if spent > output.token_budget:
+        yield f"{spent} tokens spent of {output.token_budget}"
+    if any(count < 1 for count in tokens.values()):
+        yield f"somebody is scheduled without tokens: {tokens}"
+    if 0 < scheduler.config.threshold < max(tokens.values(), default=0):
+        yield f"a request has more tokens than the threshold: {tokens}"
+    parts = sum(grant.num_new_tokens for grant in output.prefills), output.decode_tokens
+    if spent != sum(parts) + sum(output.scheduled_spec_decode_tokens.values()):
+        yield f"prefill and decode tokens {parts} and drafts are not the {spent} spent"
+    if output.decode_tokens != len(tokens) - len(output.prefills):
+        yield f"{output.decode_tokens} decode tokens, scheduled {tokens}, {output.prefills}"
+    loras = {scheduler.requests[each].lora_id for each in tokens} - {0}
+    if scheduler.config.max_loras is not None and len(loras) > scheduler.config.max_loras:
+        yield f"adapters {loras} run together"
+
+
+def order(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
+    scheduled = list(output.num_scheduled_tokens)
+    running = [request.request_id for request in scheduler.running]
+    if scheduled != [request_id for request_id in running if request_id in scheduled]:
+        yield f"scheduled {scheduled}, running {running}"
+    granted = [
+        *output.scheduled_running_reqs,
+        *output.scheduled_new_reqs,
+        *output.scheduled_resumed_reqs,
+    ]
+    if sorted(request.request_id for request in granted) != sorted(scheduled):
+        yield f"granted {granted}, scheduled {scheduled}"
+
+
+def verdicts(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
+    """Each stop is true to its name."""
+    left = output.token_budget - output.total_num_scheduled_tokens
+    paused = scheduler.pause_state
+    queued = len(scheduler.queues)
+    seats_taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
+    facts = {
+        Verdict.QUEUES_EMPTY: queued == len(output.set_aside),
+        Verdict.BUDGET_SPENT: left == 0 and queued > len(output.set_aside),
+        Verdict.SEATS_FULL: seats_taken >= scheduler.config.max_num_seqs,
+        Verdict.PAUSED_ALL: paused is PauseState.PAUSED_ALL and output.token_budget == 0,
+        Verdict.PAUSED_NEW: paused is PauseState.PAUSED_NEW,
+        Verdict.CLOSED_BY_PREEMPTION: bool(output.victims) and paused is PauseState.UNPAUSED,
+    }
+    stop = output.admission_stop
+    if stop.kind is not Kind.STOP:
+        yield f"{stop} ended admission and is no stop"
+    if not facts.get(stop, queued > len(output.set_aside)):
+        yield f"{stop} ended admission with {left} tokens left, {queued} queued, {paused}"
+    if output.victims and stop not in (Verdict.CLOSED_BY_PREEMPTION, Verdict.PAUSED_NEW):
+        yield f"{stop} ended admission after an eviction"
+    if any(verdict.kind is not Kind.ASIDE for _, verdict in output.set_aside):
+        yield f"set aside: {output.set_aside}"
+    yield from _running_stop(scheduler, output)
+    yield from _binding_limit(output)
+
+
+def _running_stop(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
+    stop = output.running_stop
+    evicted = {victim.request for victim in output.victims}
+    if evicted & set(scheduler.running) and stop is Verdict.PREEMPTED_SELF:
+        yield f"{evicted} were evicted and run"
+    if stop is Verdict.PREEMPTED_SELF and not evicted:
+        yield "a request evicted itself, and there are no victims"
+    granted = sum(
+        output.num_scheduled_tokens[request.request_id] for request in output.scheduled_running_reqs
+    )
+    if stop is Verdict.BUDGET_SPENT and granted != output.token_budget:
+        yield f"the running loop ended on its budget having spent {granted}"
+
+
+def _binding_limit(output: SchedulerOutput) -> Iterator[str]:
+    expected = LIMIT_OF[output.admission_stop]
+    if output.victims:
+        expected = Limit.KV_BLOCKS
+    elif expected is Limit.NOTHING and output.binding_limit is Limit.BUDGET:
+        expected = Limit.BUDGET  # the last running request was cut by what was left
+        if output.total_num_scheduled_tokens != output.token_budget:
+            yield "the budget bound and was not spent"
+    if output.binding_limit is not expected:
+        yield f"{output.binding_limit} bound a pass that {output.admission_stop} ended"
+
+
+def cancelled(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
+    """What a preemption that closed the admission loop cost."""
+    told = (output.admissions_cancelled, output.admissions_cancelled_fit, output.budget_stranded)
+    if output.admission_stop is not Verdict.CLOSED_BY_PREEMPTION:
+        if told != (0, 0, 0):
+            yield f"admissions cancelled, fitting, budget stranded are {told} on an open pass"
+        return
+    left = output.token_budget - output.total_num_scheduled_tokens
+    if told[0] != len(scheduler.queues) - len(output.victims) or told[2] != left:
+        yield f"{told}: {len(scheduler.queues)} queued, {left} tokens left"
+    if not 0 <= told[1] <= told[0]:
+        yield f"{told[1]} of {told[0]} cancelled admissions would fit"
+
+
+def _members(scheduler: Scheduler, name: str) -> list[Request]:
+    return list(scheduler.running if name == "running" else getattr(scheduler.queues, name))
+
+
+def _tables(scheduler: Scheduler) -> Iterator[list[int]]:
+    """Every list of blocks that holds a reference: block tables, and frees put off."""
+    for request in scheduler.requests.values():
+        yield request.block_ids
+    if scheduler.transfers is not None:
+        for _, block_ids in scheduler.transfers.deferred:
+            yield block_ids
+
+
+STATE_LAWS: dict[int, Callable[[Scheduler], Iterator[str]]] = {
+    1: one_collection,
+    4: seats,
+    5: blocks,
+    6: reference_counts,
+    7: hashes,
+    8: encoder_cache,
+}
+PASS_LAWS: dict[int, Callable[[Scheduler, SchedulerOutput], Iterator[str]]] = {
+    2: budget,
+    3: order,
+    13: verdicts,
+    14: cancelled,
+}
+
+
+def hold_to_state_laws(scheduler: Scheduler) -> None:
+    for number, law in STATE_LAWS.items():
+        for complaint in law(scheduler):
+            raise LawBrokenError(f"law {number}, {law.__name__}: {complaint}")
+
+
+def hold_to_pass_laws(scheduler: Scheduler, output: SchedulerOutput) -> None:
+    for number, law in PASS_LAWS.items():
+        for complaint in law(scheduler, output):
+            raise LawBrokenError(f"law {number}, {law.__name__}: {complaint}")
