@@ -373,6 +373,11 @@ class Recorder:
         freed, self._freed_preempt = self._freed_preempt, self._scheduler.blocks_freed_preempt
         return self._freed_preempt - freed
 
+    def in_step(self, requests: Iterable[Request]) -> bool:
+        """Whether all of them got a token in the pass folded in last; a full budget skips some."""
+        last = self.num_passes - 1
+        return all(request.tag.last_pass == last for request in requests)
+
     def flush(self) -> None:
         """Pass on rows that are still to be expanded."""
         self._passes.flush()

@@ -213,17 +213,15 @@ class Replay:
     def _one_pass(self) -> bool:
         """Schedule a pass and, where the pipeline is full, fold the oldest in.
 
-        False if nothing was scheduled and nothing is in flight or to be reported, so that only
-        time can help.
+        False if nothing was scheduled or evicted and nothing is in flight or to be reported, so
+        that only time can help.
         """
         self._in_flight.append(self._schedule())
         if len(self._in_flight) < self._depth:
             return True
-        folded = self._fold()
-        return bool(
-            folded.output.num_scheduled_tokens
-            or self.world.has_due_transfers(self.now_ns)
-            or any(each.output.num_scheduled_tokens for each in self._in_flight)
+        passes = [self._fold(), *self._in_flight]
+        return self.world.has_due_transfers(self.now_ns) or any(
+            each.output.num_scheduled_tokens or each.output.victims for each in passes
         )
 
     def _short_step(self, until_ns: int | None) -> bool:
@@ -234,7 +232,7 @@ class Replay:
         if self._ahead is not None:
             return self._step_ahead(self._ahead, until_ns)
         steady = self._steady
-        if steady is None or not steady.enter():
+        if steady is None or not steady.enter(self.recorder.in_step):
             self._leave()
             return False
         if steady.wants_admission():

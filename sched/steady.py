@@ -33,6 +33,8 @@ from schedbench.sched.scheduler import PauseState
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -89,8 +91,12 @@ class SteadyDecodes:
         """Computed before the next pass, summed over the decodes."""
         return self._ledger.context_tokens
 
-    def enter(self) -> bool:
-        """Put the decodes aside, if the next pass can go the short way."""
+    def enter(self, in_step: Callable[[list[Request]], bool]) -> bool:
+        """Put the decodes aside, if the next pass can go the short way.
+
+        `in_step`: whether requests all got a token in the pass before. From here on each gets one
+        in every pass, so that a pass is the time between two tokens.
+        """
         if self._is_in:
             return not self._has_chunk and 0 < len(self._ledger) <= self._budget
         if not self._possible or self._scheduler.pause_state is not PauseState.UNPAUSED:
@@ -103,7 +109,7 @@ class SteadyDecodes:
             return False
         if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
             return False
-        if any(is_looked_at(request) for request in running):
+        if any(is_looked_at(request) for request in running) or not in_step(running):
             return False
         self._ledger = DecodeLedger(self._scheduler.config.block_size)
         self._head.clear()

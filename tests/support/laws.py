@@ -13,7 +13,7 @@ from schedbench.sched.scheduler import PauseState
 from schedbench.sched.verdicts import LIMIT_OF, Kind, Limit, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
@@ -28,17 +28,18 @@ class LawBrokenError(AssertionError):
 
 def one_collection(scheduler: Scheduler) -> Iterator[str]:
     where: dict[Request, list[str]] = defaultdict(list)
-    for name in ("running", "waiting", "skipped_waiting"):
-        for request in _members(scheduler, name):
+    for name, members in _collections(scheduler).items():
+        for request in members:
             where[request].append(name)
             if scheduler.requests.get(request.request_id) is not request:
                 yield f"{request} is in {name} and not in requests"
+    set_aside = set(scheduler.queues.split()[1])
     for request in scheduler.requests.values():
         places, status = where[request], request.status
         if (
             len(places) != (not request.is_finished)
             or ("running" in places) != (status is RequestStatus.RUNNING)
-            or (request.is_blocked and places != ["skipped_waiting"])
+            or (request.is_blocked and request not in set_aside)
         ):
             yield f"{request} is in {places}"
     if scheduler.queues._aside:
@@ -135,7 +136,8 @@ def budget(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
         yield f"{spent} tokens spent of {output.token_budget}"
     if any(count < 1 for count in tokens.values()):
         yield f"somebody is scheduled without tokens: {tokens}"
-    if 0 < scheduler.config.threshold < max(tokens.values(), default=0):
+    lone = scheduler.config.behaviour.threshold_lone and len(scheduler.requests) == 1
+    if not lone and 0 < scheduler.config.threshold < max(tokens.values(), default=0):
         yield f"a request has more tokens than the threshold: {tokens}"
     parts = sum(grant.num_new_tokens for grant in output.prefills), output.decode_tokens
     if spent != sum(parts) + sum(output.scheduled_spec_decode_tokens.values()):
@@ -163,7 +165,7 @@ def order(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
 
 def verdicts(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
     """Each stop is true to its name."""
-    left = output.token_budget - output.total_num_scheduled_tokens
+    left = _left(scheduler, output, output.num_scheduled_tokens)
     paused = scheduler.pause_state
     queued = len(scheduler.queues)
     seats_taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
@@ -173,7 +175,7 @@ def verdicts(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
         Verdict.SEATS_FULL: seats_taken >= scheduler.config.max_num_seqs,
         Verdict.PAUSED_ALL: paused is PauseState.PAUSED_ALL and output.token_budget == 0,
         Verdict.PAUSED_NEW: paused is PauseState.PAUSED_NEW,
-        Verdict.CLOSED_BY_PREEMPTION: bool(output.victims) and paused is PauseState.UNPAUSED,
+        Verdict.CLOSED_BY_PREEMPTION: bool(output.victims) and paused is not PauseState.PAUSED_ALL,
     }
     stop = output.admission_stop
     if stop.kind is not Kind.STOP:
@@ -185,7 +187,7 @@ def verdicts(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
     if any(verdict.kind is not Kind.ASIDE for _, verdict in output.set_aside):
         yield f"set aside: {output.set_aside}"
     yield from _running_stop(scheduler, output)
-    yield from _binding_limit(output)
+    yield from _binding_limit(scheduler, output)
 
 
 def _running_stop(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
@@ -195,20 +197,18 @@ def _running_stop(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str
         yield f"{evicted} were evicted and run"
     if stop is Verdict.PREEMPTED_SELF and not evicted:
         yield "a request evicted itself, and there are no victims"
-    granted = sum(
-        output.num_scheduled_tokens[request.request_id] for request in output.scheduled_running_reqs
-    )
-    if stop is Verdict.BUDGET_SPENT and granted != output.token_budget:
-        yield f"the running loop ended on its budget having spent {granted}"
+    granted = [request.request_id for request in output.scheduled_running_reqs]
+    if stop is Verdict.BUDGET_SPENT and _left(scheduler, output, granted):
+        yield f"the running loop ended on its budget having granted to {granted} only"
 
 
-def _binding_limit(output: SchedulerOutput) -> Iterator[str]:
+def _binding_limit(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
     expected = LIMIT_OF[output.admission_stop]
     if output.victims:
         expected = Limit.KV_BLOCKS
     elif expected is Limit.NOTHING and output.binding_limit is Limit.BUDGET:
         expected = Limit.BUDGET  # the last running request was cut by what was left
-        if output.total_num_scheduled_tokens != output.token_budget:
+        if _left(scheduler, output, output.num_scheduled_tokens):
             yield "the budget bound and was not spent"
     if output.binding_limit is not expected:
         yield f"{output.binding_limit} bound a pass that {output.admission_stop} ended"
@@ -221,15 +221,33 @@ def cancelled(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[str]:
         if told != (0, 0, 0):
             yield f"admissions cancelled, fitting, budget stranded are {told} on an open pass"
         return
-    left = output.token_budget - output.total_num_scheduled_tokens
+    left = _left(scheduler, output, output.num_scheduled_tokens)
     if told[0] != len(scheduler.queues) - len(output.victims) or told[2] != left:
         yield f"{told}: {len(scheduler.queues)} queued, {left} tokens left"
     if not 0 <= told[1] <= told[0]:
         yield f"{told[1]} of {told[0]} cancelled admissions would fit"
 
 
-def _members(scheduler: Scheduler, name: str) -> list[Request]:
-    return list(scheduler.running if name == "running" else getattr(scheduler.queues, name))
+def _left(scheduler: Scheduler, output: SchedulerOutput, granted: Collection[str]) -> int:
+    """Budget for the next request, after these; 0.33.0 has a second budget, of rows."""
+    config = scheduler.config
+    spent = sum(output.num_scheduled_tokens[request_id] for request_id in granted)
+    left = output.token_budget - spent
+    if config.input_budget is not None:
+        rows = config.draft_rows * (len(granted) + 1)
+        left = min(left, config.input_budget - spent - rows)
+    return max(left, 0)
+
+
+def _collections(scheduler: Scheduler) -> dict[str, list[Request]]:
+    """Where a live request can be: 0.33.0 has another second queue than 0.26.0."""
+    queues = scheduler.queues
+    second = "skipped_waiting" if hasattr(queues, "skipped_waiting") else "kv_holding_waiting"
+    return {
+        "running": list(scheduler.running),
+        "waiting": list(queues.waiting),
+        second: list(getattr(queues, second)),
+    }
 
 
 def _tables(scheduler: Scheduler) -> Iterator[list[int]]:

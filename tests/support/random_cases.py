@@ -7,7 +7,7 @@ A law that vLLM 0.26.0 itself breaks is kept, and the generator leaves out, by n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -28,22 +28,36 @@ SHORT_WAY = frozenset(FEATURES) - {
 }  # fmt: skip
 """Features with which a replay goes through decodes without looking at each."""
 
-BREAKS: dict[str, tuple[frozenset[str], str]] = {
-    # name: (features that together break a law in vLLM 0.26.0, the one that is left out)
-    "adapter of a stepped-over request": (frozenset({"lora", "pipeline"}), "pipeline"),
-    "adapter of a throttled request": (frozenset({"lora", "throttle"}), "throttle"),
-    "adapter of a request the encoder cache holds up": (frozenset({"lora", "encoder"}), "encoder"),
-    "adapter of a request at its cap": (frozenset({"lora", "async"}), "async"),
-    "drafts taken back twice": (frozenset({"speculation", "pipeline"}), "pipeline"),
-    "drafts past the end of a turn": (frozenset({"streaming", "speculation"}), "speculation"),
-    "turn ended by a later pass in flight": (frozenset({"streaming", "pipeline"}), "pipeline"),
-    "turn the model ends itself, with a later pass in flight": (
-        frozenset({"streaming", "async", "max_tokens"}),
-        "max_tokens",
+
+class Break(NamedTuple):
+    """Features that together break a law in vLLM 0.26.0, and the one that is left out."""
+
+    together: frozenset[str]
+    left_out: str
+    unless: str = ""
+
+
+BREAKS: dict[str, Break] = {
+    "an adapter comes back: pass in flight": Break(frozenset({"lora", "pipeline"}), "pipeline"),
+    "an adapter comes back: throttled": Break(frozenset({"lora", "throttle"}), "throttle"),
+    "an adapter comes back: encoder": Break(frozenset({"lora", "encoder"}), "encoder"),
+    "an adapter comes back: drafts": Break(
+        frozenset({"lora", "async", "speculation"}), "speculation"
     ),
-    "turn ended while evicted": (frozenset({"streaming", "async", "pressure"}), "pressure"),
-    "turn ended while evicted by a reset": (frozenset({"streaming", "async", "reset"}), "reset"),
-    "turn ended while loading": (frozenset({"streaming", "async", "remote_kv"}), "remote_kv"),
+    "drafts are taken back twice": Break(
+        frozenset({"speculation", "pipeline"}), "pipeline", unless="async"
+    ),
+    "drafts reach past a turn": Break(frozenset({"streaming", "speculation"}), "speculation"),
+    "a turn ends twice: third pass in flight": Break(
+        frozenset({"streaming", "async", "pipeline"}), "pipeline"
+    ),
+    "a turn ends twice: the model ends it": Break(
+        frozenset({"streaming", "async", "max_tokens"}), "max_tokens"
+    ),
+    "a turn ends twice: failed load": Break(
+        frozenset({"streaming", "async", "remote_kv"}), "remote_kv"
+    ),
+    "a turn ends while evicted": Break(frozenset({"streaming", "async", "pressure"}), "pressure"),
 }
 HASH_BLOCKS = 2  # scheduler blocks in a hash block of the trace
 
@@ -77,9 +91,9 @@ class Case:
 def cases(draw: st.DrawFn, features: frozenset[str] = frozenset(FEATURES)) -> Case:
     chosen = set(draw(st.sets(st.sampled_from(sorted(features)), max_size=8)))
     chosen |= {name for name in ("pressure", "prefix") if name in features and draw(st.booleans())}
-    for together, left_out in BREAKS.values():
-        if together <= chosen:
-            chosen.remove(left_out)
+    for each in BREAKS.values():
+        if each.together <= chosen and each.unless not in chosen:
+            chosen.remove(each.left_out)
     flags = draw(_flags(chosen))
     rows = draw(_rows(chosen, flags))
     flags["num_gpu_blocks"] = 1 + _pool(rows, flags) + draw(st.integers(0, 2))

@@ -125,6 +125,16 @@ def _served(run: Run) -> int:
     return int(run.summary["requests_finished"])
 
 
+def hold_to_a_true_stall(watch: Watch) -> None:
+    """Law 17: another pass would not help, unless all passes compute and evict for ever."""
+    scheduler, last = watch.scheduler, watch.last_output
+    if scheduler is None or last is None or last.num_scheduled_tokens:
+        return
+    output = scheduler.schedule()
+    if output.num_scheduled_tokens or output.victims:
+        raise LawBrokenError(f"law 17: it stalled, and another pass would do this: {output}")
+
+
 RUN_LAWS: dict[int, Callable[[Trace, Watch, Run], Iterator[str]]] = {
     10: waits_add_up,
     11: times_are_in_order,

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from laws import LawBrokenError, hold_to_pass_laws, hold_to_state_laws
 
+from schedbench.errors import StallError
 from schedbench.runner import run as run_module
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.record import Recorder
@@ -124,6 +125,7 @@ class Watch:
     external_tokens: Counter[str] = field(default_factory=Counter)
     ended: Counter[int] = field(default_factory=Counter)
     sessions_closed: int = 0  # between two passes
+    last_output: SchedulerOutput | None = None
     aborted: int = 0
     aborted_before_the_last_row: int = 0
     diary: Diary = field(default_factory=Diary)
@@ -156,6 +158,7 @@ class WatchedScheduler(Scheduler):
         hold_to_pass_laws(self, output)
         self._follow_scheduled(output)
         watch.passes += 1
+        watch.last_output = output
         if watch.passes > MAX_PASSES:
             raise watch.broken(17, f"the replay does not end: {self.running}, {list(self.queues)}")
         return output
@@ -341,10 +344,10 @@ def checked_dry_run(scheduler: WatchedScheduler, this_pass: SchedulePass) -> int
 
 def really_admitted(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     """Run the admission loop itself, on copies of everything, without this pass's victims."""
-    shared = [scheduler.config, getattr(scheduler, "watch", None)]
-    if scheduler.transfers is not None:
-        shared.append(getattr(scheduler.transfers.connector, "_timers", None))
-    memo = {id(each): each for each in shared if each is not None}
+    watch = getattr(scheduler, "watch", None)
+    memo: dict[int, object] = {id(scheduler.config): scheduler.config, id(watch): watch}
+    if scheduler.transfers is not None:  # a load that begins on the copy may not set real timers
+        memo[id(getattr(scheduler.transfers.connector, "_timers", None))] = Timers()
     other, trial = copy.deepcopy((scheduler, this_pass), memo)
     other.queues.remove({victim.request for victim in trial.victims})
     trial.victims = []
@@ -359,24 +362,23 @@ def watched_replay(
     *,
     runner: ClockRunner | None = None,
     throttle_interval: int = 1,
-) -> tuple[Watch, Run]:
+) -> tuple[Watch, Run | None]:
     """`schedbench.replay`, held to the laws; every pass goes the plain way, on numbered blocks.
 
+    No run comes of it if it stalls.
+
     Raises:
-        LawBrokenError: one of them does not hold.
-        StallError: as `replay` does; the laws held until then.
+        LawBrokenError: one of the laws does not hold.
     """
     watch = Watch(config, throttle_interval)
     with ExitStack() as patches:
         for target, name, stand_in in (
-            (
-                (run_module, "load_scheduler", lambda _: partial(WatchedScheduler, watch))
-                if hasattr(run_module, "load_scheduler")
-                else (run_module, "Scheduler", partial(WatchedScheduler, watch))
-            ),
+            (run_module, "load_scheduler", lambda _: partial(WatchedScheduler, watch)),
             (run_module, "Recorder", partial(WatchedRecorder, watch)),
             (scheduler_module, "admissions_that_fit", checked_dry_run),
         ):
             patches.enter_context(patch.object(target, name, stand_in))
-        run = run_module.replay(trace, config, runner or COST, options=options)
-    return watch, run
+        try:
+            return watch, run_module.replay(trace, config, runner or COST, options=options)
+        except StallError:
+            return watch, None
