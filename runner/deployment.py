@@ -30,6 +30,7 @@ from schedbench.runner.latency.profile import load_profile
 from schedbench.runner.latency.select import DEFAULT_GPU, DEFAULT_MODEL, make_runner
 from schedbench.runner.model_config import load_model
 from schedbench.runner.models import DTYPE_BYTES
+from schedbench.sched.behaviours import resolve
 from schedbench.sched.config import SchedulerConfig
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Deployment:
     def batch_limits(self, given: Mapping[str, Any]) -> dict[str, int]:
         """Longest sequence, most tokens and most requests of a pass, given or by vLLM's rules.
 
-        vLLM 0.26.0 `engine/arg_utils.py`, `_set_default_max_num_seqs_and_batched_tokens_args`.
+        vLLM's `engine/arg_utils.py`, `_set_default_max_num_seqs_and_batched_tokens_args`.
         """
         longest = given.get("max_model_len", self.model_spec.max_position_embeddings)
         rule = self.batch_rule(given)
@@ -224,6 +225,10 @@ class Deployment:
             self.usage,
             max_model_len=given.get("max_model_len", self.model_spec.max_position_embeddings),
             enable_chunked_prefill=given.get("enable_chunked_prefill", True),
+            behaviour=resolve(
+                given.get("vllm_version", SchedulerConfig.vllm_version),
+                given.get("behaviours", ""),
+            ),
         )
 
     def pool(self, given: Mapping[str, Any]) -> PoolPlan | None:

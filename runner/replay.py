@@ -95,6 +95,13 @@ class InFlight:
     sampled: dict[str, int]
     scheduler_ns: int
     num_put_aside: int = 0  # decodes in it that emit without being listed
+    settled: bool = False  # folded in, it ended a transfer or a request
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether the pass after it may do more than it did itself."""
+        output = self.output
+        return bool(output.num_scheduled_tokens or output.victims or self.settled)
 
     def list_decodes(self, request_ids: list[str]) -> None:
         """List decodes that were put aside, as the plain way has them: before the admissions."""
@@ -213,16 +220,15 @@ class Replay:
     def _one_pass(self) -> bool:
         """Schedule a pass and, where the pipeline is full, fold the oldest in.
 
-        False if nothing was scheduled or evicted and nothing is in flight or to be reported, so
-        that only time can help.
+        False if nothing changed and nothing is in flight or to be reported, so that only time can
+        help.
         """
         self._in_flight.append(self._schedule())
         if len(self._in_flight) < self._depth:
             return True
         passes = [self._fold(), *self._in_flight]
-        return self.world.has_due_transfers(self.now_ns) or any(
-            each.output.num_scheduled_tokens or each.output.victims for each in passes
-        )
+        due = self.world.has_due_transfers(self.now_ns)
+        return due or any(each.changes_something for each in passes)
 
     def _short_step(self, until_ns: int | None) -> bool:
         """Go a step of the short way, if there is one: a run of decodes, or an admission.
@@ -380,6 +386,7 @@ class Replay:
         outputs = scheduler.update_from_output(
             in_flight.output, ModelRunnerOutput(in_flight.sampled, transfers)
         )
+        in_flight.settled = transfers is not None or bool(outputs.finished)
         if self._takes_drafts:
             drafts = self.model.proposals(in_flight.sampled, scheduler.requests)
             scheduler.update_draft_token_ids(drafts)

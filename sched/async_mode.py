@@ -53,8 +53,9 @@ def settler(config: SchedulerConfig) -> Settle | None:
     speculates = config.num_speculative_tokens > 0
     if config.behaviour.cache_at_update:
         return settle_what_is_sure if config.runs_ahead or speculates else None
-    cuts = speculates and config.behaviour.streaming_frontier
-    return settle_what_is_known if config.runs_ahead or cuts else None
+    if config.runs_ahead:
+        return settle_what_is_known
+    return settle_what_was_cut if speculates and config.behaviour.streaming_frontier else None
 
 
 def settle_what_is_known(
@@ -68,7 +69,7 @@ def settle_what_is_known(
         num_taken = cut_off(scheduler, request, num_sampled, num_taken)
     if request.num_output_placeholders:
         request.num_output_placeholders -= num_taken
-    if was_running and scheduler.config.runs_ahead:
+    if was_running:
         known = request.num_computed_tokens - request.num_output_placeholders
         scheduler.kv_cache.cache_blocks(request, known)
 
@@ -85,6 +86,13 @@ def settle_what_is_sure(
     if was_running and (had_placeholders or scheduler.config.num_speculative_tokens):
         sure = request.num_computed_tokens - tokens_in_flight(scheduler, request)
         scheduler.kv_cache.cache_blocks(request, sure)
+
+
+def settle_what_was_cut(
+    scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int, _was_running: bool
+) -> None:
+    """With no pass in flight only the tokens past a stop are left to settle."""
+    cut_off(scheduler, request, num_sampled, num_taken)
 
 
 def cut_off(scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int) -> int:

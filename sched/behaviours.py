@@ -285,8 +285,8 @@ class Behaviours:
         "A session goes on with what was counted as computed, in flight or not.",
         "It goes back to what is sure, drops what is in flight and keeps its output but the last.",
         changes="computed tokens of a session",
-        read_in="sched/streaming.py: apply_update, segment_is_done; sched/fold.py: stop; "
-        "sched/async_mode.py: settler, cut_off",
+        read_in="sched/streaming.py: apply_update, segment_is_done; sched/fold.py: stop, "
+        "remove_stopped; sched/async_mode.py: settler, cut_off",
         source="scheduler.py 1886-1893, 2547, 2717-2762",
     )
     min_tokens: bool = _named(
@@ -378,7 +378,7 @@ class Behaviours:
         "The threshold may exceed the longest sequence without partial prefills.",
         "It may not.",
         changes="refusals",
-        read_in="sched/config_checks.py: _combinations",
+        read_in="sched/config_checks.py: _thresholds",
         source="config/scheduler.py 355",
     )
     config_async: bool = _named(
@@ -394,7 +394,7 @@ class Behaviours:
         "A GPU of 160 GiB or more has the defaults of one of 70 GiB.",
         "It has 16384 batched tokens in a server too; a GB10 counts as small.",
         changes="defaults of --max-num-batched-tokens and --max-num-seqs",
-        read_in="runner/batch_defaults.py: batch_defaults",
+        read_in="runner/batch_defaults.py: _row",
         source="engine/arg_utils.py 2973-2997",
     )
 

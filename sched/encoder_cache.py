@@ -93,6 +93,9 @@ class EncoderCache:
             for index in grant.duplicates:
                 self.refer_if_cached(request, index)
 
+    def is_used_by(self, request: Request) -> bool:
+        return request.request_id in self._items
+
     def free_computed(self, request: Request, shift: int) -> None:
         """Drop references to items whose tokens are in the KV cache for good."""
         done = request.num_computed_tokens - request.num_output_placeholders

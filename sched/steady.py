@@ -109,7 +109,9 @@ class SteadyDecodes:
             return False
         if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
             return False
-        if any(is_looked_at(request) for request in running) or not in_step(running):
+        if any(is_looked_at(self._scheduler, request) for request in running):
+            return False
+        if not in_step(running):
             return False
         self._ledger = DecodeLedger(self._scheduler.config.block_size)
         self._head.clear()
@@ -185,7 +187,7 @@ class SteadyDecodes:
             self._head.clear()
         outputs.finished[:0] = finished
         for request in admitted:
-            if request.is_prefill_chunk or is_looked_at(request):
+            if request.is_prefill_chunk or is_looked_at(scheduler, request):
                 self._has_chunk = True
             elif not request.is_finished:
                 self._ledger.join(request, tokens_left(scheduler, request))
@@ -224,10 +226,10 @@ class SteadyDecodes:
         return num_passes
 
 
-def is_looked_at(request: Request) -> bool:
-    """Whether more than counting decides where the request ends: a grammar, or min_tokens."""
+def is_looked_at(scheduler: Scheduler, request: Request) -> bool:
+    """Whether its fold does more than count: a grammar, min_tokens, encoder outputs to let go."""
     has_grammar = request.grammar is not None and request.grammar.tokens_left is not None
-    return has_grammar or request.min_tokens > 0
+    return has_grammar or request.min_tokens > 0 or scheduler.encoder_cache.is_used_by(request)
 
 
 def tokens_left(scheduler: Scheduler, request: Request, num_coming: int = 0) -> int:

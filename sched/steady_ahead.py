@@ -193,7 +193,7 @@ class SteadyAhead:
             request.num_output_placeholders == 1
             and request.num_computed_tokens == request.num_tokens
             and not request.is_prefill_chunk
-            and not is_looked_at(request)
+            and not is_looked_at(self._scheduler, request)
             and tokens_left(self._scheduler, request, num_coming=1) > 0
         )
 
@@ -239,7 +239,8 @@ class SteadyAhead:
         for grant in output.prefills:
             request = grant.request
             is_last = tokens_left(self._scheduler, request, 1) <= 0
-            if request.is_prefill_chunk or is_looked_at(request) or is_last:
+            looked_at = is_looked_at(self._scheduler, request)
+            if request.is_prefill_chunk or looked_at or is_last:
                 self._must_leave = True
             else:
                 self._joining.append(request)

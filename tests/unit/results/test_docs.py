@@ -8,7 +8,7 @@ import pytest
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize("script", ["make_pass_log.py", "make_metrics.py"])
+@pytest.mark.parametrize("script", ["make_pass_log.py", "make_metrics.py", "make_semantics.py"])
 def test_a_page_is_what_its_script_makes(script: str) -> None:
     made = runpy.run_path(str(DOCS / script))
     assert made["PAGE"].read_text() == made["page"]()
