@@ -19,8 +19,8 @@ from schedbench.results.row_buffer import BATCH_ROWS, Row, RowBuffer
 
 PART_ROWS: Final = 65536
 PART_GLOB: Final = "part-*.parquet"
-KEPT_ROWS: Final = 1_000_000
-"""Rows of a table that stay in memory as well, so that a run of usual length is not read back."""
+KEPT_BYTES: Final = 100_000_000
+"""Of a table, that stay in memory as well, so that a run of usual length is not read back."""
 
 
 class PartWriter:
@@ -38,6 +38,7 @@ class PartWriter:
         self._batched_rows = 0
         self._parts = 0
         self._kept: list[pa.Table] | None = []
+        self._kept_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
         self._in_flight: Future[None] | None = None
         self._buffer = RowBuffer(columns, self._collect, min(BATCH_ROWS, rows_per_part))
@@ -92,7 +93,8 @@ class PartWriter:
         self._batches, self._batched_rows = [], 0
         if self._kept is not None:
             self._kept.append(table)
-            if self.rows > KEPT_ROWS:
+            self._kept_bytes += table.nbytes
+            if self._kept_bytes > KEPT_BYTES:
                 self._kept = None
         return table
 

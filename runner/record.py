@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from schedbench.results.pass_log import PASS_COLUMNS
 from schedbench.results.run_rows import Growth, RunRows
+from schedbench.runner.intervals import IntervalCounts
 from schedbench.runner.peaks import Peaks
 from schedbench.runner.waits import WaitClock
 from schedbench.sched.request import FINISH_REASON, RequestStatus
@@ -121,7 +121,7 @@ class Recorder:
         self._freed_finish = 0
         self._aborted = 0
         self.last_end_ns = 0
-        self.itl: Counter[int] = Counter()  # interval in ns -> how often
+        self.itl = IntervalCounts()
         self.num_passes = 0
 
     def arrived(self, row: Row, now_ns: int) -> None:

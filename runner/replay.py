@@ -321,8 +321,11 @@ class Replay:
 
     def _tell(self, num_passes: int) -> None:
         self._untold += num_passes
-        if self.progress is not None and self._untold >= self.progress_every:
-            self._untold = 0
+        if self._untold < self.progress_every:
+            return
+        self._untold = 0
+        self.recorder.itl.settle()
+        if self.progress is not None:
             self.progress(self)
 
     def so_far(self) -> SoFar:

@@ -260,8 +260,8 @@ def _run(
         return error
     finally:
         replaying.close()
-        for interval_ns, count in sorted(replaying.recorder.itl.items()):
-            sink.itl.append((interval_ns, count))
+        for lengths, counts in replaying.recorder.itl.in_order():
+            sink.itl.extend_columns(len(lengths), [lengths, counts])
     return None
 
 
