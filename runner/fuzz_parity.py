@@ -74,9 +74,8 @@ def _rows(scenario: GoldenLog, make: Callable[[StoreClient], Backend]) -> Iterat
         yield {FAULT: f"{type(error).__name__}: {error}"}
 
 
-def shrunk(seed: int, scenario: GoldenLog) -> Case:
+def shrunk(seed: int, scenario: GoldenLog, tries: int = MOST_TRIES) -> Case:
     """Take away requests, events and flags for as long as the case still differs."""
-    tries = MOST_TRIES
     best = scenario
     progress = True
     while progress and tries > 0:
