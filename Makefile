@@ -23,7 +23,7 @@ help:
 	@echo "make test        run the tests"
 	@echo "make check       lint and types"
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
-	@echo "make parity VERSION=0.26.0    random cases and lock-step beside that release"
+	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
 	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
