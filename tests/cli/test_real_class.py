@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from schedbench.runner.run import ReplayOptions
     from schedbench.sched.scheduler import Scheduler
 
-TIGHT = ("--num-gpu-blocks", "80", "--max-model-len", "1024")
+TIGHT = ("--num-gpu-blocks", "80", "--max-model-len", "1024", "--no-steady")
 POLICY = """
 import schedbench
 
