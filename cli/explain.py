@@ -131,12 +131,14 @@ def explain(
     """
     from schedbench.cli.print_view import print_view
     from schedbench.results.stored_run import StoredRun, newest
+    from schedbench.results.untold import refuse_untold
 
     question.check()
     if run is None:
         stored = newest(allow_incomplete=True)
     else:
         stored = StoredRun.open(run, allow_incomplete=True)
+    refuse_untold(stored, "explain")
     print_view(_view(stored, question, replaying), printing.chosen)
 
 

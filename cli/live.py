@@ -59,8 +59,8 @@ def verify_random(seed: int, count: int, features: list[str], out: Path) -> bool
     """Compare random cases; those that differ are shrunk and written to `out`."""
     from schedbench.cli.progress import LiveLine
     from schedbench.runner.fuzz_parity import fuzz
-    from schedbench.runner.lockstep import installed_release
     from schedbench.runner.vllm_backend import vllm_version
+    from schedbench.runner.vllm_terms import installed_release
 
     release = installed_release(None)
     line = LiveLine()
@@ -97,8 +97,8 @@ def _case_line(case: "Case", out: Path) -> str:
 def record_logs(paths: list[Path], out: Path) -> None:
     """Run each log's scenario on the installed vLLM and write fresh logs to `out`."""
     from schedbench.runner.golden_log import read_log, write_log
-    from schedbench.runner.lockstep import installed_release
     from schedbench.runner.record_golden import record
+    from schedbench.runner.vllm_terms import installed_release
 
     installed_release(None)
     out.mkdir(parents=True, exist_ok=True)

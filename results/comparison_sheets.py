@@ -116,15 +116,23 @@ def _parting(comparison: Comparison, place: int, letter: str) -> Sheet:
     """Where a run parts from the first: by decisions, and before that by time only."""
     decided, timed = comparison.by_decisions[place], comparison.by_time_only[place]
     title = f"A and {letter}"
+    left_out = ("not told", _left_out(comparison, place))
     if decided is None and timed is None:
-        return facts([("every pass", "equal, in decisions and in time")], title)
+        return facts([("every pass", "equal, in decisions and in time"), left_out], title)
     return facts(
         [
             ("decisions", "the same in every pass" if decided is None else _where(decided, letter)),
             ("time only", "" if timed is None else _where(timed, letter, _TIMES)),
+            left_out,
         ],
         title,
     )
+
+
+def _left_out(comparison: Comparison, place: int) -> str:
+    """Columns that could not be compared; empty where both runs tell all."""
+    names = comparison.untold[place] if comparison.untold else ()
+    return f"by vLLM's own class, and left out: {', '.join(names)}" if names else ""
 
 
 def _where(found: PassDifference, letter: str, columns: Container[str] | None = None) -> str:
@@ -177,6 +185,7 @@ def _data(comparison: Comparison, changes: Sequence[Sequence[WinnersAndLosers]])
         "flags": comparison.flags,
         "metrics": metrics,
         "by_decisions": [each and asdict(each) for each in comparison.by_decisions],
+        "untold": comparison.untold,
         "by_time_only": [each and asdict(each) for each in comparison.by_time_only],
         "requests": [[asdict(each) for each in by_metric] for by_metric in changes],
     }

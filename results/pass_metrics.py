@@ -43,21 +43,37 @@ BY_LABEL: Final = ("binding_limit", "admission_stop", "running_stop")
 def pass_metrics(passes: pa.Table) -> dict[str, Any]:
     """Counters, and shares of passes and of time, over all passes."""
     duration = ints(passes, "duration_ns")
-    counters = {name: total(ints(passes, name)) for name in SUMMED}
-    hits = ratio(counters["prefix_hit_tokens"], counters["prefix_query_tokens"])
-    closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
+    counters = {name: _sum(passes, name) for name in SUMMED}
+    hits = ratio(*(total(ints(passes, f"prefix_{name}_tokens")) for name in ("hit", "query")))
     return {
         "passes": passes.num_rows,
         **counters,
         "prefix_hit_share": hits,
         "busy_ns": total(duration),
-        "admission_closed_by_preemption": _part(closed, duration),
+        "admission_closed_by_preemption": _closed(passes, duration),
         "budget": _budget(passes, duration),
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
         "batch": _batches(passes, duration),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
+
+
+def _is_told(passes: pa.Table, name: str) -> bool:
+    """Whether the column is filled: vLLM's own class leaves some null."""
+    return not passes.column(name).null_count
+
+
+def _sum(passes: pa.Table, name: str) -> int | None:
+    return total(ints(passes, name)) if _is_told(passes, name) else None
+
+
+def _closed(passes: pa.Table, duration: Ints) -> dict[str, int | None]:
+    """Passes whose admission a preemption closed."""
+    if not _is_told(passes, "admission_stop"):
+        return {"passes": None, "ns": None}
+    closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
+    return {**_part(closed, duration)}
 
 
 def _part(chosen: Mask, duration: Ints) -> dict[str, int]:

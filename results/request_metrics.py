@@ -94,7 +94,11 @@ def goodput(
 
 def waits(requests: pa.Table) -> dict[str, int]:
     """Time in the queues by verdict, summed over all requests; the longest first."""
-    names = [name for name in requests.column_names if name.startswith("wait_")]
+    names = [
+        name
+        for name in requests.column_names
+        if name.startswith("wait_") and requests.column(name).null_count == 0
+    ]
     sums = {name.removeprefix("wait_"): total(ints(requests, name)) for name in names}
     return dict(sorted(((k, v) for k, v in sums.items() if v), key=lambda each: -each[1]))
 

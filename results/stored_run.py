@@ -21,7 +21,7 @@ from schedbench.results.pass_log import (
 )
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
-OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version")
+OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version", "engine")
 
 
 @dataclass(frozen=True, slots=True)

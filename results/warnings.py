@@ -38,6 +38,11 @@ class Seen:
     def any_limit_bound(self) -> bool:
         return not set(self.summary["binding_limit"]) <= {"nothing"}
 
+    @property
+    def tells_limits(self) -> bool:
+        """Whether the run says what held its passes back; vLLM's own class does not."""
+        return bool(self.summary["binding_limit"])
+
     def stopped_by(self, *verdicts: str) -> int:
         """Passes that ended either loop with one of these verdicts."""
         return sum(
@@ -55,7 +60,8 @@ def warn(
     if not summary["passes"]:
         return ["no pass was made, so there is nothing to read from this run; check the trace"]
     seen = Seen(summary, config, derived)
-    return [message for rule in _RULES for message in rule(seen)]
+    rules = _RULES if seen.tells_limits else _WITHOUT_LIMITS
+    return [message for rule in rules for message in rule(seen)]
 
 
 def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -189,3 +195,6 @@ _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _inert,
     _cache,
 )
+
+_WITHOUT_LIMITS: Final = (_unfinished, _low_rate_head, _few_requests, _thrash, _cache)
+"""The rules that ask nothing about limits and verdicts."""

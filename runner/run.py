@@ -7,13 +7,15 @@ import gc
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize
+from schedbench.results.pass_log import PASS_COLUMNS, request_columns
 from schedbench.results.run_store import RunFolder
 from schedbench.results.run_tables import RunTables, tables_of
+from schedbench.results.untold import REAL_CLASS, UntoldLog
 from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
@@ -29,6 +31,8 @@ from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
+from schedbench.runner.vllm_scheduler import VllmScheduler, refuse_what_it_cannot
+from schedbench.runner.vllm_terms import installed_release
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
 from schedbench.sched.express import covers
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from schedbench.results.row_buffer import Log
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
     from schedbench.sched.config import SchedulerConfig
@@ -71,7 +76,7 @@ class ReplayOptions:
     spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
     seed: int = 0  # of those draws
     short_way: bool = True  # off: look at every decode in every pass; the rows are the same
-    scheduler: str = OWN_SCHEDULER  # or module:Class
+    scheduler: str = OWN_SCHEDULER  # or vllm, or module:Class
     policy_class: str | None = None  # module:Class
     outputs: Path | None = None  # where to write what leaves the engine
     request_events: Path | None = None
@@ -147,7 +152,7 @@ def replay(
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
-            recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+            recorder = _recorder(scheduler, sink, options)
             express = None
             if may_go_express(prepared, scheduler, runner, options):
                 logs = (sink.passes, sink.timings, sink.requests)
@@ -157,7 +162,11 @@ def replay(
                 )
             replaying = Replay(
                 scheduler=scheduler,
-                arrivals=OpenLoop(()) if express else make_arrivals(prepared, config, options),
+                arrivals=OpenLoop(())
+                if express
+                else make_arrivals(
+                    prepared, config, options, keep_ids=options.scheduler == REAL_CLASS
+                ),
                 express=express,
                 world=world,
                 model=TraceModel(
@@ -167,7 +176,7 @@ def replay(
                 recorder=recorder,
                 timings=TimingRows(sink.timings),
                 outputs=outputs,
-                short_way=options.short_way,
+                short_way=options.short_way and options.scheduler != REAL_CLASS,
                 events=options.events,
                 progress=progress,
             )
@@ -231,6 +240,10 @@ def _scheduler_maker(
     trace: Trace, config: SchedulerConfig, runner: Runner, options: ReplayOptions
 ) -> Callable[[World, OutputsFile | None], Scheduler]:
     """Load the classes that are named, before anything is written, and make the scheduler later."""
+    if options.scheduler == REAL_CLASS:
+        refuse_what_it_cannot(config, options, needs_block_ids=runner.needs_block_ids)
+        installed_release(config.vllm_version)
+        return lambda world, _: cast("Scheduler", VllmScheduler(config, world.store, trace))
     made, policy = load_scheduler(options.scheduler), load_policy(options.policy_class)
 
     def make(world: World, outputs: OutputsFile | None) -> Scheduler:
@@ -243,6 +256,18 @@ def _scheduler_maker(
         )
 
     return make
+
+
+def _recorder(
+    scheduler: Scheduler, sink: RunFolder | MemoryRun, options: ReplayOptions
+) -> Recorder:
+    """A recorder; what vLLM's own class does not tell becomes null on its way to the tables."""
+    passes: Log = sink.passes
+    requests: Log = sink.requests
+    if options.scheduler == REAL_CLASS:
+        passes = UntoldLog(passes, PASS_COLUMNS)
+        requests = UntoldLog(requests, request_columns(WAIT_LABELS))
+    return Recorder(scheduler, passes, requests, options.warmup_ns)
 
 
 def _run(
