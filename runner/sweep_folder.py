@@ -1,4 +1,8 @@
-"""Where a sweep is kept: `sweep.json`, and a run folder for each point under `points/`."""
+"""Where a sweep is kept: `sweep.json`, a run folder for each point, and what failed.
+
+`failures.jsonl` has a line a point without a result, in the order in which they ended; of several
+about one point the last counts, and none where the point has a complete run after all.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,13 @@ import orjson
 
 from schedbench.errors import OutputError, RunStoreError
 from schedbench.results.files import write_json, writing
+from schedbench.results.report.sweep_folder import FAILURES, POINTS, SWEEP
 from schedbench.results.run_store import RUNS
 
 if TYPE_CHECKING:
-    from schedbench.workloads.trace import Trace
+    from collections.abc import Mapping
 
-SWEEP = "sweep.json"
-POINTS = "points"
+    from schedbench.workloads.trace import Trace
 
 
 def new_sweep_folder(
@@ -54,6 +58,18 @@ def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
             "--resume out"
         )
     return path
+
+
+def note_failure(path: Path, point: Mapping[str, Any], status: str, reason: str) -> None:
+    """Add a line about a point that has no result; an equal one is not written twice."""
+    told = {"point": dict(point), "status": status, "reason": reason}
+    line = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+    failures = path / FAILURES
+    with writing(failures):
+        known = failures.read_bytes() if failures.exists() else b""
+        if line not in known:
+            with failures.open("ab") as file:
+                file.write(line if known.endswith(b"\n") or not known else b"\n" + line)
 
 
 def _free_name(trace_name: str, kind: str) -> Path:

@@ -1,6 +1,7 @@
 """A sweep read back from its folder: every point with its run, or why it has none."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,8 @@ from schedbench.results.sweep_sheet import SweepPoint
 
 SWEEP: Final = "sweep.json"
 POINTS: Final = "points"
-_NOT_THERE: Final = "no run: it was refused, or the sweep ended before it"
+FAILURES: Final = "failures.jsonl"
+_NOT_THERE: Final = "no run: the sweep ended before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def open_sweep(folder: Path) -> StoredSweep:
     }
     if not runs:
         raise RunStoreError(f"{folder} holds no run yet. Let the sweep finish a point first.")
+    failures = _failures(folder, axes)
     grid = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     known = {_key(point): runs.get(_key(point)) for point in grid}
     points = [(point, known[_key(point)]) for point in grid]
@@ -56,7 +59,10 @@ def open_sweep(folder: Path) -> StoredSweep:
         trace=about["trace"],
         command_line=tuple(about.get("command_line", ())),
         axes=axes,
-        points=tuple(SweepPoint(flags, *_outcome(run)) for flags, run in points),
+        points=tuple(
+            SweepPoint(flags, *_outcome(run, failures.get(_key(flags), _NOT_THERE)))
+            for flags, run in points
+        ),
         paths=tuple(None if run is None else run.path for _, run in points),
         flags=_shared_flags(list(runs.values()), axes),
     )
@@ -82,10 +88,22 @@ def _key(flags: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in flags.values())
 
 
-def _outcome(run: StoredRun | None) -> tuple[Mapping[str, Any] | None, str]:
+def _failures(folder: Path, axes: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """Why points have no result; a line that was cut off in the middle says nothing."""
+    if not (folder / FAILURES).is_file():
+        return {}
+    found = {}
+    for line in (folder / FAILURES).read_bytes().splitlines():
+        with suppress(orjson.JSONDecodeError):
+            told = orjson.loads(line)
+            found[_key({name: told["point"].get(name) for name in axes})] = told["reason"]
+    return found
+
+
+def _outcome(run: StoredRun | None, failure: str) -> tuple[Mapping[str, Any] | None, str]:
     """The summary of a run, or the reason why there is none."""
     if run is None:
-        return None, _NOT_THERE
+        return None, failure
     if run.is_complete:
         return run.summary, ""
     return None, str(run.manifest.get("stalled") or "the replay was stopped")

@@ -11,11 +11,19 @@ from schedbench.results.report.assets import rendered
 from schedbench.results.report.run_sheets import flag_text
 from schedbench.results.report.sweep_folder import StoredSweep
 from schedbench.results.sheet import facts
-from schedbench.results.sweep_sheet import COLUMNS, PARETO, binding_limit, pareto_front, sweep_view
+from schedbench.results.sweep_sheet import (
+    COLUMNS,
+    MORE_COLUMNS,
+    PARETO,
+    binding_limit,
+    pareto_front,
+    sweep_view,
+)
 from schedbench.results.units import number
 
 _SCRIPTS: Final = ("heat.js", "scatter.js", "sweep.js")
-_METRICS: Final = tuple(dict.fromkeys((*HEADLINES, *COLUMNS, *PARETO)))
+_MORE: Final = tuple(key for columns in MORE_COLUMNS.values() for key in columns)
+_METRICS: Final = tuple(dict.fromkeys((*HEADLINES, *COLUMNS, *PARETO, *_MORE)))
 
 
 def sweep_page(
