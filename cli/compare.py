@@ -108,8 +108,8 @@ def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":
 
 
 def _split_view(runs: list["StoredRun"], by: str) -> "View":
-    from schedbench.cli.split_sheet import split_view
     from schedbench.results.fairness import split
+    from schedbench.results.split_sheet import split_view
 
     parts = [
         split(
