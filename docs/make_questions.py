@@ -77,7 +77,7 @@ class Question:
     commands: tuple[str, ...]
     look: str
     needs: str = ""
-    part: tuple[str, int] = ("", 0)  # of the last output: from which line on, and how many
+    parts: tuple[tuple[str, int], ...] = ()  # of the last output: from which lines on, how many
 
 
 QUESTIONS = (
@@ -132,7 +132,7 @@ QUESTIONS = (
             ),
         ),
         "Each number with its formula (in part: flags and the pool stand beside it).",
-        part=("what they become", 11),
+        parts=(("what they become", 11),),
     ),
     Question(
         7,
@@ -262,7 +262,7 @@ QUESTIONS = (
         ("compare runs/tenants --by lora", "explain runs/tenants --waiting"),
         "How long each adapter waits, in how many passes it was set aside, how many in a row (the "
         "second output in part; all of it stands under 10).",
-        part=("starved", 9),
+        parts=(("starved", 9),),
     ),
     Question(
         21,
@@ -318,10 +318,10 @@ def is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def setup(folder: Path) -> str:
-    for command in SETUP:
+def setup(folder: Path, commands: tuple[str, ...] = SETUP) -> str:
+    for command in commands:
         run(command, folder)
-    lines = "\n".join(f"$ schedbench {command}" for command in SETUP)
+    lines = "\n".join(f"$ schedbench {command}" for command in commands)
     return f"```console\n{lines}\n```\n"
 
 
@@ -358,12 +358,13 @@ def blocks(question: Question, folder: Path) -> Iterator[str]:
 
 def cut(text: str, question: Question) -> str:
     """The part of an output that answers; the whole where nothing is said."""
-    begin, count = question.part
-    if not count:
+    if not question.parts:
         return text
-    lines = text.splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith(begin))
-    return "\n".join(["...", *lines[first : first + count], "..."])
+    lines, shown = text.splitlines(), ["..."]
+    for begin, count in question.parts:
+        first = next(place for place, line in enumerate(lines) if line.startswith(begin))
+        shown += [*lines[first : first + count], "..."]
+    return "\n".join(shown)
 
 
 def run(command: str, folder: Path) -> str:
