@@ -9,7 +9,7 @@ was cut short can be taken up again:
     runs/20260731T141503Z-conv-sweep/
       sweep.json                                     trace, axes, command line
       points/max_num_seqs=64-1f0c9a2e/               a run folder like any other
-      failures.jsonl                                 a line a point that has no result, and why
+      points.jsonl                                   in which folder a point is, or why it failed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schedbench.runner.deployment import SERVING_AXES
 from schedbench.runner.manifest import vars_of
 from schedbench.runner.plugins import source_digest
 from schedbench.runner.run import ReplayOptions
-from schedbench.runner.sweep_folder import note_failure
+from schedbench.runner.sweep_folder import PointLog
 from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.runner.workers import Workers, cores
 
@@ -136,10 +136,11 @@ def run_sweep(
     A point whose run lies complete in `out` is not run again; why a point has none is noted there.
     `make_pool` gets the trace and how many are to work at a time.
     """
-    with closing(_outcomes(trace, plan, out, workers, make_pool)) as coming:
+    log = None if out is None else PointLog(out)
+    with closing(_outcomes(trace, plan, out, workers, make_pool, log)) as coming:
         for outcome in coming:
-            if out is not None and outcome.summary is None:
-                note_failure(out, outcome.point, outcome.status, outcome.reason)
+            if log is not None and outcome.summary is None:
+                log.note(outcome.point, status=outcome.status, reason=outcome.reason)
             yield outcome
 
 
@@ -149,10 +150,13 @@ def _outcomes(
     out: Path | None,
     workers: int | None,
     make_pool: Callable[[Trace, int], Pool],
+    log: PointLog | None,
 ) -> Generator[Outcome]:
     jobs: list[Job] = []
     for index, point in enumerate(plan.points()):
         job = make_job(index, point, plan, trace, out)
+        if log is not None and isinstance(job, Job) and job.folder is not None:
+            log.note(point, folder=job.folder.name)
         if isinstance(job, Outcome):
             yield job
         elif (reused := reuse(job)) is not None:

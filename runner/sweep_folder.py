@@ -1,7 +1,7 @@
-"""Where a sweep is kept: `sweep.json`, a run folder for each point, and what failed.
+"""Where a sweep is kept: `sweep.json`, a run folder for each point, and `points.jsonl`.
 
-`failures.jsonl` has a line a point without a result, in the order in which they ended; of several
-about one point the last counts, and none where the point has a complete run after all.
+A line there says in which folder a point's run is kept, or why it has no result; the last one of a
+point counts, and no reason does where the point has a complete run after all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from schedbench.errors import OutputError, RunStoreError
 from schedbench.results.files import write_json, writing
-from schedbench.results.report.sweep_folder import FAILURES, POINTS, SWEEP
+from schedbench.results.report.sweep_folder import POINT_LOG, POINTS, SWEEP
 from schedbench.results.run_store import RUNS
 
 if TYPE_CHECKING:
@@ -60,16 +60,24 @@ def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
     return path
 
 
-def note_failure(path: Path, point: Mapping[str, Any], status: str, reason: str) -> None:
-    """Add a line about a point that has no result; an equal one is not written twice."""
-    told = {"point": dict(point), "status": status, "reason": reason}
-    line = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
-    failures = path / FAILURES
-    with writing(failures):
-        known = failures.read_bytes() if failures.exists() else b""
-        if line not in known:
-            with failures.open("ab") as file:
-                file.write(line if known.endswith(b"\n") or not known else b"\n" + line)
+class PointLog:
+    """Lines about the points of the sweep in a folder; an equal one is not written twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / POINT_LOG
+        content = self._path.read_bytes() if self._path.exists() else b""
+        self._known = set(content.splitlines())
+        self._is_cut = bool(content) and not content.endswith(b"\n")
+
+    def note(self, point: Mapping[str, Any], **told: str) -> None:
+        """Add a line: where the point's run is kept, or why it has no result."""
+        line = orjson.dumps({"point": dict(point), **told}, option=orjson.OPT_SERIALIZE_NUMPY)
+        if line in self._known:
+            return
+        with writing(self._path), self._path.open("ab") as file:
+            file.write(b"\n" * self._is_cut + line + b"\n")
+        self._known.add(line)
+        self._is_cut = False
 
 
 def _free_name(trace_name: str, kind: str) -> Path:

@@ -14,6 +14,13 @@ from schedbench.cli.flag_lists import spelled_out
 from schedbench.results.report.sweep_folder import open_sweep
 from schedbench.results.stored_run import StoredRun
 
+OWN_POLICY = """
+import schedbench
+
+class P(schedbench.Policy):
+    def may_admit(self, request, state):
+        return True
+"""
 FIXED = ("--max-model-len", "1024", "--jobs", "1")
 
 
@@ -104,19 +111,29 @@ def test_why_a_point_has_no_result_is_kept_and_survives_a_resume(cli: Cli, small
     words = ("sweep", small, *FIXED, "--num-gpu-blocks", "6,160", "--max-num-batched-tokens",
              "256,2048", "--enable-chunked-prefill", "off")  # fmt: skip
     first = cli(*words, "--out", "kept")
-    failures = Path("kept/failures.jsonl")
-    kept = failures.read_bytes()
-    told = [json.loads(line) for line in kept.splitlines()]
+    log = Path("kept/points.jsonl")
+    kept = log.read_bytes()
+    told = [each for each in map(json.loads, kept.splitlines()) if "status" in each]
     assert {tuple(each["point"].values()): each["status"] for each in told} == {
         (256, 6): "refused", (2048, 6): "refused", (256, 160): "refused",
     }  # fmt: skip
-    failures.write_bytes(kept + b'{"point": {"num_gpu')  # and the process was killed
+    log.write_bytes(kept + b'{"point": {"num_gpu')  # and the process was killed
     again = cli(*words, "--resume", "kept")
     assert (again.out, again.err) == (first.out, first.err.replace("--out", "--resume"))
     stored = {tuple(each.flags.values()): each.failure for each in open_sweep(Path("kept")).points}
     assert stored[2048, 160] == ""
     assert "longer than the whole KV pool" in stored[2048, 6]
     assert "vLLM refuses it" in stored[256, 160]
+
+
+def test_a_stored_sweep_knows_its_points_whatever_varies(cli: Cli, small: Path) -> None:
+    Path("own_of_sweep.py").write_text(OWN_POLICY)
+    ran = cli("sweep", small, *FIXED, "--policy-class", "default,own_of_sweep:P", "--gpu",
+              "H100-SXM,A100-80GB-SXM", "--num-gpu-blocks", "160", "--out", "kept")  # fmt: skip
+    assert ran.code == 0, ran.err
+    points = open_sweep(Path("kept")).points
+    assert len({tuple(each.flags.values()) for each in points}) == 4
+    assert all(each.summary is not None for each in points)
 
 
 def test_no_limit_that_binds_is_said_of_a_sweep_and_of_a_comparison(cli: Cli, small: Path) -> None:
