@@ -18,7 +18,8 @@ PAGE = DOCS / "public-traces.md"
 CONV, CODE = "azure_2023_conv.csv.gz", "azure_2023_code.csv.gz"
 CHAT, MADE_UP = "mooncake_fast25_conversation.jsonl.gz", "mooncake_fast25_synthetic.jsonl.gz"
 TRACES = (CONV, CODE, CHAT, MADE_UP)
-PRESSED = f"{CONV} --to 15m --speedup 3 --num-gpu-blocks 6000"
+PRESSED = f"{CONV} --limit 2000 --speedup 3 --num-gpu-blocks 4000"
+BURSTS = f"{CODE} --limit 3000 --speedup 2 --num-gpu-blocks 6000"
 
 HEAD = """# What the public traces say
 
@@ -35,26 +36,22 @@ traces have no priorities, clients or adapters.
 """
 
 SETUP = (
-    f"replay {CONV} --speedup 3 --num-gpu-blocks 6000 --max-num-seqs 256 --out runs/conv",
-    f"replay {PRESSED} --out runs/quarter",
-    (
-        f"replay {CODE} --speedup 2 --num-gpu-blocks 6000 --max-num-batched-tokens 2048 "
-        "--out runs/code"
-    ),
-    f"replay {CHAT} --num-gpu-blocks 60000 --out runs/mooncake",
+    f"replay {PRESSED} --out runs/conv",
+    f"replay {BURSTS} --max-num-batched-tokens 2048 --out runs/code",
+    f"replay {CHAT} --limit 2000 --num-gpu-blocks 60000 --out runs/mooncake",
 )
 
 ANSWERS = (
     Question(
         1,
         "Why does my server preempt so much? Who is hit again and again?",
-        ("explain runs/quarter --preemptions",),
-        "Azure's conversations, three times as fast, on a pool a fifth of an H100's.",
+        ("explain runs/conv --preemptions",),
+        "Azure's conversations, three times as fast, on a pool a seventh of an H100's.",
     ),
     Question(
         2,
         "Why does the TTFT of short prompts explode when a long prompt arrives?",
-        ("explain runs/code --request 2881",),
+        ("explain runs/code --request 2881 --jobs 1",),
         "Azure's code completions come in bursts (in part: the request itself is left out).",
         parts=(("held by", 6), ("sooner with", 7)),
     ),
@@ -62,17 +59,12 @@ ANSWERS = (
         3,
         "What max_num_seqs for my traffic?",
         (f"sweep {PRESSED} --max-num-seqs 16:256:x2 --no-store",),
-        "Seats bind up to 64, blocks from there on.",
+        "The binding limit of each row says where seats stop to matter.",
     ),
     Question(
         4,
         "What max_num_batched_tokens? Small is good for ITL, why?",
-        (
-            (
-                f"sweep {CODE} --speedup 2 --num-gpu-blocks 6000 "
-                "--max-num-batched-tokens 512:8192:x2 --no-store"
-            ),
-        ),
+        (f"sweep {BURSTS} --max-num-batched-tokens 512:8192:x2 --no-store",),
         "Long prompts and short outputs: nearly every decode shares its pass with a prompt.",
     ),
     Question(
@@ -80,8 +72,8 @@ ANSWERS = (
         "Is chunked prefill hurting ITL?",
         (
             (
-                f"sweep {CODE} --speedup 2 --num-gpu-blocks 6000 --max-model-len 8192 "
-                "--max-num-batched-tokens 2048,8192 --enable-chunked-prefill on,off --no-store"
+                f"sweep {BURSTS} --max-model-len 8192 --max-num-batched-tokens 2048,8192 "
+                "--enable-chunked-prefill on,off --no-store"
             ),
         ),
         "What hurts is the size of a chunk, and not that there are chunks.",
@@ -90,7 +82,7 @@ ANSWERS = (
         7,
         "Why are requests waiting when hardly any KV is used?",
         (
-            f"replay {CONV} --speedup 3 --max-num-seqs 48 --out runs/few-seats",
+            f"replay {CONV} --limit 2000 --speedup 3 --max-num-seqs 32 --out runs/few-seats",
             "explain runs/few-seats --waiting",
         ),
         "All seats were taken.",
@@ -118,18 +110,18 @@ ANSWERS = (
         "What does full-prompt admission cost me?",
         (
             (
-                f"sweep {CODE} --speedup 2 --num-gpu-blocks 2000 --max-num-batched-tokens 2048 "
-                "--scheduler-reserve-full-isl on,off --no-store"
+                f"sweep {CODE} --limit 3000 --speedup 2 --num-gpu-blocks 1000 "
+                "--max-num-batched-tokens 2048 --scheduler-reserve-full-isl on,off --no-store"
             ),
         ),
-        "Thrash against idle blocks.",
+        "Thrash (preempt., recomp.) against idle blocks (KV mean) and a queue.",
     ),
     Question(
         13,
         "How many more KV blocks to reach the SLO?",
         (
             (
-                f"sweep {CONV} --to 15m --speedup 3 --num-gpu-blocks 6000:14000:+2000 "
+                f"sweep {CONV} --limit 2000 --speedup 3 --num-gpu-blocks 4000:12000:+2000 "
                 "--slo ttft:1s,tpot:50ms --no-store"
             ),
         ),
@@ -156,18 +148,18 @@ ANSWERS = (
         "Is spec decode shrinking my batch?",
         (
             (
-                f"sweep {CONV} --to 5m --speedup 3 --max-num-batched-tokens 1024 "
+                f"sweep {CONV} --limit 2000 --speedup 3 --max-num-batched-tokens 1024 "
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "Drafts take their share of the budget and of the slots.",
+        "Drafts take their share of the budget, and it binds for longer.",
     ),
     Question(
         21,
         "Why is max_num_seqs not reached with async scheduling or pipelines?",
         (
             (
-                f"replay {CONV} --to 15m --speedup 3 --max-num-seqs 64 "
+                f"replay {CONV} --limit 2000 --speedup 3 --max-num-seqs 64 "
                 "--pipeline-parallel-size 4 --no-async-scheduling --out runs/pipeline"
             ),
             "explain runs/pipeline --waiting",

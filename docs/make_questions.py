@@ -108,7 +108,8 @@ QUESTIONS = (
                 "--no-store"
             ),
         ),
-        "ITL p99 grows with the budget, TTFT shrinks.",
+        "A decode that shares its pass with a prompt waits for both (mixed p99): longer with a "
+        "larger budget, but in fewer passes, and the first token comes sooner.",
     ),
     Question(
         5,
@@ -119,7 +120,8 @@ QUESTIONS = (
                 "--max-num-batched-tokens 2048,65536 --enable-chunked-prefill on,off --no-store"
             ),
         ),
-        "ITL p99 with small chunks, with large ones, and without; vLLM refuses the fourth.",
+        "Decodes by themselves against those in a pass with a prompt, with small chunks, with "
+        "large ones and without; vLLM refuses the fourth.",
     ),
     Question(
         6,
@@ -179,7 +181,7 @@ QUESTIONS = (
                 "--scheduler-reserve-full-isl on,off --no-store"
             ),
         ),
-        "Thrash against idle blocks.",
+        "Thrash (preempt., recomp.) against idle blocks (KV mean) and a queue.",
     ),
     Question(
         13,
@@ -196,7 +198,8 @@ QUESTIONS = (
                 "--policy-class default,least_recompute:LeastRecompute --no-store"
             ),
         ),
-        "Policies of one's own, held against vLLM's ([policies.md](policies.md)).",
+        "A policy of one's own against vLLM's ([policies.md](policies.md)): the recompute tax, how "
+        "many are evicted, and how often the one hit most.",
     ),
     Question(
         15,
@@ -254,7 +257,8 @@ QUESTIONS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "Drafts take their share of the budget and of the slots.",
+        "Drafts take their share: what a pass has left (budget), how many were scheduled for each "
+        "decode, and how much longer the budget binds.",
     ),
     Question(
         20,
