@@ -25,7 +25,7 @@ help:
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
 	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
 	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
-	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
+	@echo "make acceptance TRACES=DIR   the figures that need the public traces; writes docs/public-traces.md"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -100,6 +100,7 @@ baselines: $(STAMP)
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/acceptance --traces "$(abspath $(TRACES))" -n 2
+	$(BIN)/python docs/make_public_answers.py "$(abspath $(TRACES))"
 
 # A peer that does not install is left out.
 .venv-peers-%/.installed: bench/requirements-%.txt

@@ -1,5 +1,6 @@
 """`schedbench compare`: stored runs side by side."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,22 +92,24 @@ def compare(
 def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":
     from schedbench.results.compare import compare as compare_runs
     from schedbench.results.comparison_sheets import comparison_view
+    from schedbench.results.warnings import warn_sweep
     from schedbench.results.winners import COMPARED, winners_and_losers
 
     comparison = compare_runs(runs, across_traces=across_traces)
+    warnings = warn_sweep([run.summary for run in runs])
     if len({run.trace_digest for run in runs}) > 1:
-        return comparison_view(comparison)
+        return replace(comparison_view(comparison), warnings=tuple(warnings))
     tables = [run.requests() for run in runs]
     changes = [
         [winners_and_losers(tables[0], table, metric) for metric in COMPARED]
         for table in tables[1:]
     ]
-    return comparison_view(comparison, changes)
+    return replace(comparison_view(comparison, changes), warnings=tuple(warnings))
 
 
 def _split_view(runs: list["StoredRun"], by: str) -> "View":
-    from schedbench.cli.split_sheet import split_view
     from schedbench.results.fairness import split
+    from schedbench.results.split_sheet import split_view
 
     parts = [
         split(

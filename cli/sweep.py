@@ -172,10 +172,12 @@ def _run(
     """The outcomes in the grid's order, and whether the user stopped it."""
     from schedbench.cli.sweep_live import SweepProgress
     from schedbench.runner.sweep import run_sweep
+    from schedbench.runner.workers import Workers, cores
 
     outcomes: list[Outcome] = []
     interrupted = False
-    with SweepProgress(plan) as progress:
+    at_a_time = (workers or cores()) if make_pool is Workers else workers
+    with SweepProgress(plan, at_a_time) as progress:
         try:
             running = run_sweep(
                 trace,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Printing) -> None:
     from schedbench.cli.print_view import print_view
     from schedbench.results.sweep_sheet import SweepPoint, sweep_view
+    from schedbench.results.warnings import warn_sweep
 
     points = [
         SweepPoint(
@@ -29,7 +30,8 @@ def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Prin
     if not points:
         return
     title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
-    print_view(sweep_view(points, title), printing.chosen)
+    finished = [each.summary for each in points if each.summary is not None]
+    print_view(sweep_view(points, title, warn_sweep(finished) if finished else ()), printing.chosen)
     if plan.options.assumed:
         console.note(f"assumed: {'  '.join(plan.options.assumed)}")
 

@@ -16,6 +16,7 @@ from schedbench.results.arrays import (
     total,
     weighted_mean,
 )
+from schedbench.results.spread import spread
 
 CLOSED_BY_PREEMPTION: Final = "closed_by_preemption"
 
@@ -54,7 +55,8 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
         "budget": _budget(passes, duration),
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
-        "batch": _batches(passes, duration),
+        **_batches(passes, duration),
+        "drafts_per_decode": ratio(counters["spec_tokens"], counters["decode_tokens"]),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
 
@@ -93,6 +95,7 @@ def _budget(passes: pa.Table, duration: Ints) -> dict[str, float | None]:
     spent, budget = ints(passes, "tokens_scheduled"), ints(passes, "token_budget")
     each = np.divide(spent, budget, out=np.zeros(len(spent)), where=budget > 0)
     return {
+        "tokens_max": largest(budget),
         "used_share": ratio(total(spent), total(budget)),
         "used_share_of_time": weighted_mean(each, duration),
     }
@@ -119,14 +122,23 @@ def _queues(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
     }
 
 
-def _batches(passes: pa.Table, duration: Ints) -> dict[str, dict[str, int]]:
-    """Passes by what was in them: only decodes, only prompts, both, or nothing."""
+def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
+    """Passes by what was in them: only decodes, only prompts, both, or nothing.
+
+    And how long decodes had to wait for their pass, where they were alone and where they were not.
+    """
     prefills = ints(passes, "prefill_tokens") > 0
-    decodes = (ints(passes, "decode_tokens") + ints(passes, "spec_tokens")) > 0
+    decoding = ints(passes, "decode_tokens")
+    decodes = (decoding + ints(passes, "spec_tokens")) > 0
     kinds = {
         "decode": decodes & ~prefills,
         "mixed": decodes & prefills,
         "prefill": prefills & ~decodes,
         "empty": ~decodes & ~prefills,
     }
-    return {name: _part(chosen, duration) for name, chosen in kinds.items()}
+    return {
+        "batch": {name: _part(chosen, duration) for name, chosen in kinds.items()},
+        "mixed_share": ratio(int(kinds["mixed"].sum()), passes.num_rows),
+        "decode_pass_ns": spread(duration[kinds["decode"]], decoding[kinds["decode"]]),
+        "mixed_pass_ns": spread(duration[kinds["mixed"]], decoding[kinds["mixed"]]),
+    }

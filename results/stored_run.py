@@ -21,7 +21,15 @@ from schedbench.results.pass_log import (
 )
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
-OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version", "engine")
+OWN_FLAGS = (
+    "speedup",
+    "arrivals",
+    "think_ns",
+    "too_long",
+    "vllm_version",
+    "engine",
+    "policy_class",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,8 @@ class StoredRun:
     def flags(self) -> dict[str, Any]:
         """What the replay was given: the scheduler's flags by vLLM's names, then its own."""
         own = {name: self.manifest.get(name) for name in OWN_FLAGS if name in self.manifest}
+        if "engine" in self.manifest:
+            own["scheduler"] = self.manifest["engine"]
         time = self.manifest.get("time", {}).get("description")
         return {**self.manifest.get("scheduler", {}), **own, **({"time": time} if time else {})}
 

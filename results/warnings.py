@@ -65,13 +65,20 @@ def warn(
 
 
 def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is to be said of a sweep as a whole, over the points that did not fail."""
+    """What is to be said of several runs side by side, those that failed left out."""
     if not summaries:
         return ["no configuration finished, so there is nothing to compare"]
     if any(Seen(summary, {}, {}).any_limit_bound for summary in summaries):
         return []
-    message = "no limit was ever binding in any configuration, so this comparison means nothing; "
-    return [message + "raise the load with --speedup, or sweep lower values"]
+    idle = "no limit was ever binding in any configuration, so this comparison means nothing"
+    if any(_told(summary) != _told(summaries[0]) for summary in summaries):
+        idle += " for the limits; what differs comes from elsewhere"
+    return [f"{idle}; raise the load with --speedup, or try lower values"]
+
+
+def _told(summary: Mapping[str, Any]) -> list[Any]:
+    """What would differ if anything did."""
+    return [summary.get(name) for name in ("makespan_ns", "ttft_ns", "tpot_ns", "e2e_ns")]
 
 
 def _unfinished(seen: Seen) -> Iterator[str]:

@@ -22,7 +22,7 @@ def test_0_is_for_a_command_that_did_what_it_says(program: Program) -> None:
         (["repla"], "no such command 'repla'"),
         (
             ["replay", "--max-num-seq", "3"],
-            "did you mean --max-num-active-seqs or --max-num-scheduled-tokens",
+            "did you mean --max-num-seqs or --max-num-active-seqs",
         ),
         (["replay", "--max-num-seqs", "many"], "'many' is no whole number; write 2048, 2k"),
         (["replay", "--watermark", "much"], "--watermark: 'much' is no number"),
