@@ -64,14 +64,16 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The real class beside ours: its logs made again, random cases, the sample in lock-step.
+# The real class beside ours: its logs made again, random cases, planted faults, lock-step.
 CASES := 2000
+GOLDEN := tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(basename $(VERSION)))
 parity: $(VLLM_STAMP)
-	@$(VLLM_VENV)/bin/python -m schedbench.runner.record_golden --check tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))/*.jsonl.gz
-	$(VLLM_VENV)/bin/schedbench verify --golden tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
+	@$(VLLM_VENV)/bin/python -m schedbench.runner.record_golden --check $(GOLDEN)/*.jsonl.gz
+	$(VLLM_VENV)/bin/schedbench verify --golden $(GOLDEN)
 	$(VLLM_VENV)/bin/schedbench verify --fuzz $(CASES)
-	$(VLLM_VENV)/bin/schedbench verify --limit 500 --no-async-scheduling
-	$(VLLM_VENV)/bin/schedbench verify --limit 500 --async-scheduling
+	$(VLLM_VENV)/bin/python tests/parity/planted.py $(CASES)
+	$(VLLM_VENV)/bin/schedbench verify --limit 500 --vllm-version $(VERSION) --no-async-scheduling
+	$(VLLM_VENV)/bin/schedbench verify --limit 500 --vllm-version $(VERSION) --async-scheduling
 
 # After a change of decisions that is meant: write the project's own baselines, then look at the diff.
 baselines: $(STAMP)
