@@ -68,14 +68,13 @@ def verify_random(
     from schedbench.runner.fuzz_parity import Failed, fuzz
     from schedbench.runner.lockstep import installed_release
     from schedbench.runner.vllm_backend import vllm_version
-    from schedbench.sched.behaviours import resolve
-    from schedbench.sched.config import option_of
+    from schedbench.sched.config import option_of, release_text
 
     if drawn := [name for name in flags if name not in ("vllm_version", "behaviours")]:
         raise UsageError(f"--fuzz draws {option_of(drawn[0])} anew for each case: leave it out")
     release = installed_release(flags.get("vllm_version"))
     behaviours = flags.get("behaviours", "")
-    resolve(release, behaviours)
+    followed = release_text(release, behaviours)
     line = LiveLine()
     different, failed = 0, 0
     cases = fuzz(
@@ -96,6 +95,8 @@ def verify_random(
         console.result(_case_line(case, out))
     line.clear()
     beside = f"beside vLLM {vllm_version()}"
+    if behaviours:
+        beside += f", ours {followed}"
     if failed:
         beside += f"; its class fails on {failed} of them, which are equal up to there"
     if different:

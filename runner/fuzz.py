@@ -201,12 +201,17 @@ class Requests:
         for turn in range(1, turns):
             arrival += rng.randint(1, 12)
             prompt = [[f"{request_id}t{turn}", rng.randint(1, max(1, left // turns))]]
-            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": first["max_tokens"]}
+            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": self._of_turn(first)}
             if "encoder" in self._features and chance(rng, 0.5):
                 follow["mm"] = self._encoder_inputs(_length(prompt))
             rows.append({"id": request_id, "resumable": True} | follow)
         end = {"arrival": arrival + rng.randint(1, 20), "prompt": [[f"{request_id}end", 1]]}
         return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
+
+    def _of_turn(self, first: Row) -> int:
+        """The max_tokens of a session's next input; 0.26.0 keeps those of the first."""
+        most: int = first["max_tokens"]
+        return most if is_older(self._flags) else self._rng.randint(1, most)
 
 
 def _length(prompt: list[list[Any]]) -> int:

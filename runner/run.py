@@ -48,6 +48,10 @@ __all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 
 
+class EnoughError(Exception):
+    """Raised by a `progress` that has seen enough: the replay ends there, with what it has."""
+
+
 @dataclass(frozen=True)
 class ReplayOptions:
     """How a trace is replayed, apart from the scheduler's flags. Times in ns.
@@ -108,7 +112,7 @@ def replay(
         options: arrivals, speed-up, what to do with prompts that cannot fit.
         out: the run folder to write; must not exist or be empty.
         store: write a run folder under `runs/` when `out` is not given.
-        progress: called every few hundred passes.
+        progress: called every few hundred passes; raises EnoughError to end it.
 
     Raises:
         TraceError, UsageError: the input breaks a rule; nothing was run.
@@ -227,6 +231,8 @@ def _run(
             replaying.run()
     except StallError as error:
         return error
+    except EnoughError:
+        return None
     finally:
         replaying.close()
         for interval_ns, count in sorted(replaying.recorder.itl.items()):

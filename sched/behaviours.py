@@ -464,8 +464,8 @@ def resolve(version: str, switches: str = "") -> Behaviours:
         if facts.needs and facts.needs not in names and facts.name in names:
             if chosen.get(facts.name):
                 raise UsageError(
-                    f"--behaviour {_typed(facts.name)}=on does nothing without "
-                    f"{_typed(facts.needs)}: give {_typed(facts.needs)}=on as well"
+                    f"--behaviour {typed(facts.name)}=on does nothing without "
+                    f"{typed(facts.needs)}: give {typed(facts.needs)}=on as well"
                 )
             names.remove(facts.name)
     return Behaviours(**dict.fromkeys(names, True))
@@ -475,10 +475,17 @@ def switched(version: str, behaviours: Behaviours) -> list[str]:
     """What a mixture does otherwise than its release, as `--behaviour` takes it."""
     own = RELEASES[version]
     return [
-        f"{_typed(each.name)}={'on' if getattr(behaviours, each.name) else 'off'}"
+        f"{typed(each.name)}={'on' if getattr(behaviours, each.name) else 'off'}"
         for each in fields(Behaviours)
         if getattr(behaviours, each.name) != (each.name in own)
     ]
+
+
+def described(version: str, behaviours: Behaviours) -> str:
+    """Whose decisions these are, as every summary says it; a mixture is called one."""
+    switches = switched(version, behaviours)
+    mixture = f" with {', '.join(switches)} (a mixture, no release)" if switches else ""
+    return f"vLLM {version}{mixture}"
 
 
 def _names_of(version: str) -> frozenset[str]:
@@ -501,5 +508,6 @@ def _numbers(version: str) -> tuple[int, ...] | None:
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else None
 
 
-def _typed(name: str) -> str:
+def typed(name: str) -> str:
+    """A name as it is typed."""
     return name.replace("_", "-")
