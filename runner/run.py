@@ -124,8 +124,7 @@ def replay(
     source = options.deployment if runner is None else None
     runner = runner or options.deployment.make_runner()
     config.refuse_what_the_engine_refuses()
-    if trace.has("remote_kv") and config.kv_role is None:
-        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
     make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
@@ -168,6 +167,13 @@ def _sink(
     )
     folder.write_manifest(manifest)
     return folder
+
+
+def with_kv_role(trace: Trace, config: SchedulerConfig) -> SchedulerConfig:
+    """The configuration, with a role where the trace has remote KV and none is given."""
+    if trace.has("remote_kv") and config.kv_role is None:
+        return dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    return config
 
 
 def prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from schedbench.errors import SchedbenchError
 from schedbench.results.cause import Cause
 from schedbench.results.compare import first_by_decisions
-from schedbench.runner.run import EnoughError, ReplayOptions, replay
+from schedbench.runner.run import EnoughError, ReplayOptions, replay, with_kv_role
 from schedbench.runner.workers import Workers
 from schedbench.sched.behaviours import Behaviours, all_facts, typed
 from schedbench.sched.config import option_of
@@ -105,7 +105,8 @@ def find_cause(
         return None
     with Workers(trace, workers) as pool:
         trials = Trials(trace, pool, options, runner, told or (lambda _done, _of: None))
-        return _cause(trials, first, other, parting.index)
+        a, b = (Side(with_kv_role(trace, each.config), each.passes) for each in (first, other))
+        return _cause(trials, a, b, parting.index)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,17 @@ def test_what_nobody_asks_about_is_not_tried(trace: Trace) -> None:
     assert 0 < found.tried < found.switches
 
 
+def test_causes_are_found_where_the_trace_brings_its_own_role(trace: Trace) -> None:
+    remote = [{"prefix_tokens": 64, "lookup_ns": 0, "load_ns": 5_000_000}] * 10
+    columns = {name: trace.table.column(name).to_pylist() for name in trace.table.column_names}
+    columns = {name: values for name, values in columns.items() if values[0] is not None}
+    with_kv = Trace.from_columns(columns | {"remote_kv": remote})
+    flags = {"long_prefill_token_threshold": 256}
+    found = cause_of(with_kv, OLD | flags, NEW | flags)
+    assert found is not None
+    assert found.alone == ("threshold-lone",)
+
+
 def test_a_switch_takes_along_what_it_needs() -> None:
     switches = differences(SchedulerConfig(**OLD), SchedulerConfig(**NEW))
     changes = {each.name: each.changes["behaviours"] for each in switches}
