@@ -88,6 +88,7 @@ real-class: $(STAMP) $(VLLM_STAMP)
 	@set -o pipefail; $(REAL) tests/parity/same_runs.py | tee $(SAID)/replays.txt
 	@set -o pipefail; $(REAL) tests/parity/reached.py --cases $(CASES) | tee $(SAID)/random.txt
 	@set -o pipefail; $(REAL) tests/parity/find_faults.py | tee $(SAID)/faults.txt
+	@set -o pipefail; $(REAL) tests/parity/switched.py $(CASES) | tee $(SAID)/switched.txt
 	@set -o pipefail; for mode in no-async-scheduling async-scheduling; do \
 	  $(REAL) -m schedbench verify --limit 500 --vllm-version $(VERSION) --$$mode || exit 1; \
 	done | tee $(SAID)/sample.txt

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.cli.causes import Causing, causes_between
 from schedbench.cli.options import OUTPUT, Printing
 from schedbench.cli.plots import COLUMNS, Plot, check_plot
 from schedbench.errors import UsageError
@@ -58,6 +59,7 @@ def compare(
     runs: Runs = None,
     by: SplitBy = None,
     across_traces: AcrossTraces = False,
+    causing: Causing,
     printing: Printing,
     plot: Plot = False,
 ) -> None:
@@ -66,6 +68,9 @@ def compare(
     schedbench compare runs/A runs/B
 
     schedbench compare runs/A --by client
+
+    Between runs of different releases of vLLM the behaviour that made them part is looked for, by
+    replays with one switched at a time.
     """
     from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
@@ -84,12 +89,12 @@ def compare(
             "split a single run, give --by client"
         )
     stored = [StoredRun.open(run) for run in runs or []]
-    print_view(_view(stored, across_traces=across_traces), printing.chosen)
+    print_view(_view(stored, causing, across_traces=across_traces), printing.chosen)
     if plot:
         show_plots([(chr(ord("A") + at), run.passes(COLUMNS)) for at, run in enumerate(stored)])
 
 
-def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":
+def _view(runs: list["StoredRun"], causing: Causing, *, across_traces: bool) -> "View":
     from schedbench.results.compare import compare as compare_runs
     from schedbench.results.comparison_sheets import comparison_view
     from schedbench.results.warnings import warn_sweep
@@ -104,7 +109,8 @@ def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":
         [winners_and_losers(tables[0], table, metric) for metric in COMPARED]
         for table in tables[1:]
     ]
-    return replace(comparison_view(comparison, changes), warnings=tuple(warnings))
+    view = comparison_view(comparison, changes, causes_between(runs, causing))
+    return replace(view, warnings=tuple(warnings))
 
 
 def _split_view(runs: list["StoredRun"], by: str) -> "View":

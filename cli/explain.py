@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedbench.cli.options import OUTPUT, Printing
+from schedbench.cli.release import named
 from schedbench.cli.values import parse_count
 from schedbench.errors import UsageError
 
@@ -139,7 +140,8 @@ def explain(
     else:
         stored = StoredRun.open(run, allow_incomplete=True)
     refuse_untold(stored, "explain")
-    print_view(_view(stored, question, replaying), printing.chosen)
+    view = _view(stored, question, replaying)
+    print_view(named(view, stored.release), printing.chosen)
 
 
 def _view(run: "StoredRun", question: Question, replaying: Replaying) -> "View":

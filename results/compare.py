@@ -52,8 +52,10 @@ class Comparison:
     """All that differs between runs. The tuples of run pairs skip the first run."""
 
     names: tuple[str, ...]
+    releases: tuple[str, ...]  # whose decisions each run's are, in words
     flags: dict[str, tuple[Any, ...]]  # those that are not the same in all runs
     differences: tuple[Difference, ...]
+    first_summary: dict[str, Any]
     by_decisions: tuple[PassDifference | None, ...]
     by_time_only: tuple[PassDifference | None, ...]
     untold: tuple[tuple[str, ...], ...] = ()  # columns left out, null in one of the two
@@ -75,8 +77,10 @@ def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Compar
     )
     return Comparison(
         names=tuple(run.name for run in runs),
+        releases=tuple(run.release for run in runs),
         flags=_flags_apart([run.flags for run in runs]),
         differences=differences([run.summary for run in runs]),
+        first_summary=runs[0].summary,
         by_decisions=decisions,
         by_time_only=times,
         untold=untold,

@@ -56,7 +56,9 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
         **_batches(passes, duration),
-        "drafts_per_decode": ratio(counters["spec_tokens"], counters["decode_tokens"]),
+        "drafts_per_decode": ratio(
+            total(ints(passes, "spec_tokens")), total(ints(passes, "decode_tokens"))
+        ),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
 

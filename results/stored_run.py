@@ -77,6 +77,11 @@ class StoredRun:
         return {**self.manifest.get("scheduler", {}), **own, **({"time": time} if time else {})}
 
     @property
+    def release(self) -> str:
+        """Whose decisions these are, in words: a release of vLLM, or a mixture."""
+        return str(self.manifest.get("release") or f"vLLM {self.manifest.get('vllm_version')}")
+
+    @property
     def is_complete(self) -> bool:
         return bool(self.manifest.get("complete"))
 

@@ -78,6 +78,7 @@ class SweepPoint:
     flags: Mapping[str, Any]
     summary: Mapping[str, Any] | None
     failure: str = ""
+    release: str = ""  # whose decisions these are, in words; empty where that is refused
 
     @property
     def name(self) -> str:
@@ -106,7 +107,12 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
     failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
-        {"flags": dict(point.flags), "failure": point.failure or None, "summary": point.summary}
+        {
+            "flags": dict(point.flags),
+            "release": point.release or None,
+            "failure": point.failure or None,
+            "summary": point.summary,
+        }
         for point in points
     ]
     flat = _flat_sheet(points, numbers, flags)

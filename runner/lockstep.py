@@ -7,7 +7,6 @@ requests, aborts, pauses, resets, compiled grammars, transfers; tokens come from
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from schedbench.runner.golden_backend import PassReport, Scheduled
 from schedbench.runner.record import Recorder
 from schedbench.runner.remote_kv import RemoteStore
 from schedbench.runner.replay import Progress, Replay
-from schedbench.runner.run import DEFAULT_KV_ROLE, ReplayOptions, make_arrivals, prepare
+from schedbench.runner.run import ReplayOptions, make_arrivals, prepare, with_kv_role
 from schedbench.runner.timers import Timers
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
@@ -254,8 +253,7 @@ def verify_trace(
         UnsupportedError: vLLM is not installed, or is of another release than the flags ask for.
     """
     version = installed_release(getattr(config, "vllm_version", "0.26.0"))
-    if trace.has("remote_kv") and config.kv_role is None:
-        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
     has_remote = config.kv_role is not None
     world = World(block_size=config.block_size, has_remote_kv=has_remote)

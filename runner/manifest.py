@@ -70,6 +70,7 @@ def make_manifest(
         "warmup_ns": options.warmup_ns,
         "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
         "vllm_version": config.vllm_version,
+        "release": config.release,
         "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
         "command_line": list(options.command_line),
         "versions": {

@@ -57,6 +57,10 @@ __all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 
 
+class EnoughError(Exception):
+    """Raised by a `progress` that has seen enough: the replay ends there, with what it has."""
+
+
 @dataclass(frozen=True)
 class ReplayOptions:
     """How a trace is replayed, apart from the scheduler's flags. Times in ns.
@@ -130,7 +134,7 @@ def replay(
         options: arrivals, speed-up, what to do with prompts that cannot fit.
         out: the run folder to write; must not exist or be empty.
         store: write a run folder under `runs/` when `out` is not given.
-        progress: called every few hundred passes.
+        progress: called every few hundred passes; raises EnoughError to end it.
 
     Raises:
         TraceError, UsageError: the input breaks a rule; nothing was run.
@@ -142,8 +146,7 @@ def replay(
     source = options.deployment if runner is None else None
     runner = runner or options.deployment.make_runner()
     config.refuse_what_the_engine_refuses()
-    if trace.has("remote_kv") and config.kv_role is None:
-        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
     make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
@@ -199,6 +202,13 @@ def _sink(
     )
     folder.write_manifest(manifest)
     return folder
+
+
+def with_kv_role(trace: Trace, config: SchedulerConfig) -> SchedulerConfig:
+    """The configuration, with a role where the trace has remote KV and none is given."""
+    if trace.has("remote_kv") and config.kv_role is None:
+        return dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    return config
 
 
 def prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
@@ -283,6 +293,8 @@ def _run(
             replaying.run()
     except StallError as error:
         return error
+    except EnoughError:
+        return None
     finally:
         replaying.close()
         for lengths, counts in replaying.recorder.itl.in_order():

@@ -30,6 +30,7 @@ class StoredSweep:
     points: tuple[SweepPoint, ...]
     paths: tuple[Path | None, ...]
     flags: Mapping[str, Any]  # those that are the same at every point
+    releases: tuple[str, ...]  # whose decisions its runs are, in words
 
 
 def is_sweep(folder: Path) -> bool:
@@ -59,6 +60,7 @@ def open_sweep(folder: Path) -> StoredSweep:
         ),
         paths=tuple(None if run is None else run.path for _, run in points),
         flags=_shared_flags(list(runs.values()), axes),
+        releases=tuple(dict.fromkeys(run.release for run in runs.values())),
     )
 
 

@@ -44,7 +44,7 @@ def sweep_page(
         "version": version("schedbench"),
         "title": f"Sweep of {name}",
         "subtitle": f"{sweep.path.resolve().name}: {number(finished)} of "
-        f"{number(len(sweep.points))} points finished",
+        f"{number(len(sweep.points))} points finished · {' and '.join(sweep.releases)}",
         "sections": [
             ("heat", "Heat map"),
             ("trade", "Trade-off"),

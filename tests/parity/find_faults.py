@@ -35,7 +35,7 @@ def found(fault: Fault) -> tuple[Case, GoldenLog] | None:
         scenario = draw_scenario(seed, vllm_version(), fault.features)
         with fault.planted():
             if first_parting(scenario) is not None:
-                return shrunk(seed, scenario, MOST_TRIES), scenario
+                return shrunk(seed, scenario, tries=MOST_TRIES), scenario
     return None
 
 
