@@ -1,10 +1,16 @@
 # Each target does all its own set-up: an interpreter is found by running it, the
 # environment is made in .venv, the project is installed there, then the job is done.
 SHELL := /bin/bash
+comma := ,
 .DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+
+# `make test` runs the torch checks too; TEST_EXTRAS=dev leaves them, and torch, out.
+TEST_EXTRAS := dev,torch,torch-test
+TEST_STAMP := $(VENV)/.installed-for-test-$(subst $(comma),-,$(TEST_EXTRAS))
+TORCH_CHECKS := $(if $(findstring torch-test,$(TEST_EXTRAS)),required,left out)
 
 # The real scheduler, for parity: `make vllm-env VERSION=0.33.0`. 0.26.0 has a small CPU wheel.
 VERSION := 0.26.0
@@ -20,7 +26,7 @@ PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
 help:
 	@echo "make replay      replay the shipped sample trace"
-	@echo "make test        run the tests"
+	@echo "make test        run the tests; TEST_EXTRAS=dev leaves out those that need torch"
 	@echo "make check       lint and types"
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
 	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
@@ -38,6 +44,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(TEST_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(TEST_EXTRAS)]'
+	@touch $@
+
 vllm-env: $(VLLM_STAMP)
 
 $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
@@ -52,8 +62,8 @@ $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
 replay: $(STAMP)
 	@$(BIN)/schedbench replay
 
-test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+test: $(TEST_STAMP)
+	SCHEDBENCH_TORCH="$(TORCH_CHECKS)" $(BIN)/python -m pytest -n 2 -rs
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
-from schedbench.runner.preflight import fit_prompts
+from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
@@ -184,7 +184,8 @@ def replay(
                 progress=progress,
             )
             stalled = _run(replaying, options, sink)
-            notes = runner.notes() if isinstance(runner, TellsNotes) else []
+            told = runner.notes() if isinstance(runner, TellsNotes) else []
+            notes = [*told_of_prompts(trace, prepared), *told]
             return _finish(sink, manifest, config, options, stalled, notes)
 
 

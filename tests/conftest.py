@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
-
-if TYPE_CHECKING:
-    import pytest
 
 settings.register_profile(
     "ci",
@@ -25,6 +23,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # minutes, and the public traces or vLLM: `make acceptance TRACES=DIR`, `make parity`
 collect_ignore = ["acceptance", "parity"]
+
+TORCH_CHECKS = ("torch", "triton", "transformers", "scipy", "safetensors")
+
+
+def pytest_configure() -> None:
+    """`SCHEDBENCH_TORCH=required`: without what the torch checks need, nothing runs."""
+    absent = [name for name in TORCH_CHECKS if importlib.util.find_spec(name) is None]
+    if absent and os.environ.get("SCHEDBENCH_TORCH") == "required":
+        raise pytest.UsageError(
+            f"SCHEDBENCH_TORCH=required, and {', '.join(absent)} cannot be imported: "
+            "pip install -c constraints.txt -e '.[dev,torch,torch-test]'"
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
