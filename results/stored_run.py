@@ -43,7 +43,7 @@ class StoredRun:
             )
         manifest = _read_json(folder / MANIFEST)
         _check_version(folder, manifest.get("schema_version"))
-        if not manifest.get("complete") and not allow_incomplete:
+        if not manifest.get("complete") and not allow_incomplete and "recording" not in manifest:
             raise RunStoreError(
                 f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
             )
@@ -65,6 +65,14 @@ class StoredRun:
         own = {name: self.manifest.get(name) for name in OWN_FLAGS if name in self.manifest}
         time = self.manifest.get("time", {}).get("description")
         return {**self.manifest.get("scheduler", {}), **own, **({"time": time} if time else {})}
+
+    @property
+    def recording(self) -> dict[str, Any] | None:
+        """What a recorded server's manifest says of the recording; None for a replay.
+
+        What is in the files of an interrupted one is whole.
+        """
+        return self.manifest.get("recording")
 
     @property
     def is_complete(self) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
+from schedbench.runner.following import FollowingReplay
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
@@ -130,7 +132,7 @@ def replay(
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
-            replaying = Replay(
+            replaying = _replay_class(runner, prepared)(
                 scheduler=scheduler,
                 arrivals=make_arrivals(prepared, config, options),
                 world=world,
@@ -148,6 +150,14 @@ def replay(
             stalled = _run(replaying, options, sink)
             notes = runner.notes() if isinstance(runner, TellsNotes) else []
             return _finish(sink, manifest, config, options, stalled, notes)
+
+
+def _replay_class(runner: Runner, trace: Trace) -> Callable[..., Replay]:
+    """The loop for a source of time: its own clock, or that of a server that was recorded."""
+    if not getattr(runner, "starts_ns", ()):
+        return Replay
+    shift_ns = trace.provenance.get("clock", {}).get("origin_ns", 0)
+    return partial(FollowingReplay, shift_ns=shift_ns)
 
 
 def _sink(
