@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedbench.runner.replay import InFlight, Replay
+from schedbench.runner.stall import ProgressWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.latency.recorded import RecordedRunner
     from schedbench.runner.requests import Row
+    from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
     from schedbench.sched.request import Request
+    from schedbench.sched.scheduler import Scheduler
 
 START, END = 0, 1
 
@@ -40,6 +43,7 @@ class FollowingReplay(Replay):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.arrivals = OnClock(self.arrivals, self.shift_ns)
+        self._watch = NoWatch()
 
     def run(self) -> None:
         """Replay the recorded passes, then let the rest of the trace arrive or leave."""
@@ -63,6 +67,18 @@ class FollowingReplay(Replay):
         """Fold the oldest in now: the clock stands at its end already."""
         self.now_ns -= self._in_flight[0].result.duration_ns
         return super()._fold()
+
+
+class NoWatch(ProgressWatch):
+    """The server came through, however little its passes brought."""
+
+    def is_stuck(
+        self,
+        scheduler: Scheduler,  # noqa: ARG002 - the base's own
+        output: SchedulerOutput,  # noqa: ARG002
+        outputs: EngineCoreOutputs,  # noqa: ARG002
+    ) -> bool:
+        return False
 
 
 @dataclass
