@@ -142,12 +142,12 @@ def test_a_killed_server_leaves_files_that_can_be_read() -> None:
         "import os, time; from test_recording import *;"
         "vllm_recorder._vllm_version = lambda: '0.26.0'; s = RecordedRoomy(); serve(s);"
         "s.add_request(request('last', time.time(), 5, 5, 5)); s.schedule();"
-        "time.sleep(0.5); s._recording.writer._rotate();"
-        "print(recording_of(s), flush=True); time.sleep(60)"
+        "time.sleep(2.5); print(recording_of(s), flush=True); time.sleep(60)"
     )
     support = Path(__file__).parents[2] / "support"
     search = os.pathsep.join([str(support), str(Path(__file__).parent), *sys.path])
-    environment = {**os.environ, "SCHEDBENCH_RECORD_PART_ROWS": "9", "PYTHONPATH": search}
+    short = {"SCHEDBENCH_RECORD_PART_ROWS": "9", "SCHEDBENCH_RECORD_PART_SECONDS": "1"}
+    environment = {**os.environ, **short, "PYTHONPATH": search}
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -215,13 +215,14 @@ def test_a_fault_of_the_recorder_leaves_the_server_alone(
     assert "a fault in" in manifest(recording_of(scheduler))["stopped"]
 
 
-def test_a_recording_ends_at_its_limit() -> None:
+def test_a_recording_ends_at_its_limit(settings: pytest.MonkeyPatch) -> None:
+    settings.setenv("SCHEDBENCH_RECORD_PART_SECONDS", "1")
     scheduler = RecordedRoomy()
-    writer = scheduler._recording.writer
+    writer, deadline = scheduler._recording.writer, time.monotonic() + 20
+    object.__setattr__(writer._settings, "max_bytes", 1)  # a million would take long
     serve(scheduler)
-    object.__setattr__(writer._settings, "max_bytes", 1)
-    time.sleep(0.3)
-    writer._rotate()
+    while writer._limit and time.monotonic() < deadline:
+        time.sleep(0.05)
     serve(scheduler, requests=5, seed=1)
     scheduler.shutdown()
     told = manifest(recording_of(scheduler))
