@@ -102,7 +102,7 @@ def _verdict(better: Better, first: Number, other: Number) -> str:
 
 
 def _same_trace(runs: Sequence[StoredRun]) -> None:
-    digests = [run.trace_digest for run in runs]
+    digests = [_digest_among(run, runs) for run in runs]
     for run, digest in zip(runs, digests, strict=True):
         if digest != digests[0]:
             raise RunStoreError(
@@ -112,8 +112,25 @@ def _same_trace(runs: Sequence[StoredRun]) -> None:
             )
 
 
+def _digest_among(run: StoredRun, runs: Sequence[StoredRun]) -> str:
+    """The trace's digest. A recorded server has that of the trace imported from the recording."""
+    if run.recording is None:
+        return run.trace_digest
+    for other in runs:
+        provenance = other.manifest.get("trace", {}).get("provenance", {})
+        if provenance.get("format") == "recording" and provenance["files"][0]["name"] == run.name:
+            return other.trace_digest
+    return run.trace_digest
+
+
 def first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
-    """Where the chained digests part, or where one run ends before the other."""
+    """Where the chained digests part, or where one run ends before the other.
+
+    A server's own class does not tell them: then every column counts that both tell.
+    """
+    untold = {name for log in (a, b) for name in log.column_names if log.column(name).null_count}
+    if "decisions" in untold:
+        return first_by_values(a, b, untold | {"start_ns", "duration_ns"})
     ours, theirs = (log.column("decisions").to_numpy() for log in (a, b))
     shared = min(len(ours), len(theirs))
     apart = np.flatnonzero(ours[:shared] != theirs[:shared])
@@ -131,7 +148,7 @@ def first_by_values(a: pa.Table, b: pa.Table, apart_from: Collection[str]) -> Pa
             ours, theirs = (log.column(name).slice(0, shared).to_pylist() for log in (a, b))
             apart |= np.fromiter(map(ne, ours, theirs), np.bool_, shared)
     if apart.any():
-        return _rows(a, b, int(np.argmax(apart)))
+        return _rows(a, b, int(np.argmax(apart)), apart_from)
     return None if a.num_rows == b.num_rows else _rows(a, b, shared)
 
 
@@ -145,9 +162,13 @@ def _first_by_time(a: pa.Table, b: pa.Table, before: int | None) -> PassDifferen
     return _rows(a, b, int(found[0])) if found.size else None
 
 
-def _rows(a: pa.Table, b: pa.Table, index: int) -> PassDifference:
+def _rows(a: pa.Table, b: pa.Table, index: int, apart_from: Collection[str] = ()) -> PassDifference:
     first, other = (
         log.slice(index, 1).to_pylist()[0] if index < log.num_rows else None for log in (a, b)
     )
-    columns = [] if first is None or other is None else [k for k in first if first[k] != other[k]]
+    columns = (
+        []
+        if first is None or other is None
+        else [name for name in first if first[name] != other[name] and name not in apart_from]
+    )
     return PassDifference(index, tuple(columns), first, other)

@@ -60,6 +60,23 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
     }
 
 
+def told_metrics(passes: pa.Table) -> dict[str, Any]:
+    """What can be summed up of a log in which some columns are null: those of vLLM's own class."""
+    told = {name for name in passes.column_names if not passes.column(name).null_count}
+    duration = ints(passes, "duration_ns")
+    parts = (
+        (_budget, ("tokens_scheduled", "token_budget"), "budget"),
+        (_kv_blocks, ("kv_blocks_used", "kv_blocks_free"), "kv"),
+        (_batches, ("prefill_tokens", "decode_tokens", "spec_tokens"), "batch"),
+    )
+    return {
+        "passes": passes.num_rows,
+        **{name: total(ints(passes, name)) for name in SUMMED if name in told},
+        "busy_ns": total(duration),
+        **{key: make(passes, duration) for make, needs, key in parts if told.issuperset(needs)},
+    }
+
+
 def _part(chosen: Mask, duration: Ints) -> dict[str, int]:
     """How many passes were of a kind, and how long they took together."""
     return {"passes": int(chosen.sum()), "ns": total(duration[chosen])}

@@ -1,7 +1,7 @@
 """A run read back from its folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from schedbench.results.pass_log import (
     TIMING_COLUMNS,
     request_columns,
 )
+from schedbench.results.pass_metrics import told_metrics
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
 OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version")
@@ -48,7 +49,10 @@ class StoredRun:
                 f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
             )
         summary = folder / SUMMARY
-        return cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
+        run = cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
+        if run.recording is not None and not run.summary:
+            return replace(run, summary=told_metrics(run.passes()))
+        return run
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ class Ends:
 def is_recording(path: str | os.PathLike[str]) -> bool:
     """Whether the path is the folder of a recording."""
     folder = Path(path)
-    return folder.is_dir() and "recording" in (_manifest_of(folder) or {})
+    return (folder / "added").is_dir() and "recording" in (_manifest_of(folder) or {})
 
 
 def _manifest_of(folder: Path) -> dict[str, Any] | None:

@@ -13,11 +13,13 @@ from schedbench.workloads.importers.options import DEFAULT_OPTIONS, ImportOption
 from schedbench.workloads.importers.publish import publish
 from schedbench.workloads.importers.recording import NAME as RECORDING
 from schedbench.workloads.importers.recording import import_recording, is_recording
+from schedbench.workloads.importers.vllm_spans import VLLM_SPANS
 from schedbench.workloads.sniff import OWN_FORMAT, describe_head, sniff
 from schedbench.workloads.store import read_trace
 from schedbench.workloads.trace import Trace
 
-IMPORTERS = {importer.name: importer for importer in (AZURE, MOONCAKE, BURSTGPT, BAILIAN, COLUMNS)}
+ALL = (AZURE, MOONCAKE, BURSTGPT, BAILIAN, VLLM_SPANS, COLUMNS)
+IMPORTERS = {importer.name: importer for importer in ALL}
 
 _OF_SOME_FORMATS = frozenset().union(*(importer.options for importer in IMPORTERS.values()))
 """Options that would be without effect on formats that do not list them."""
