@@ -136,7 +136,7 @@ def explain(
     if run is None:
         stored = newest(allow_incomplete=True)
     else:
-        stored = StoredRun.open(run, allow_incomplete=True)
+        stored = StoredRun.open(run, allow_incomplete=True).of_a_replay("explain")
     print_view(_view(stored, question, replaying), printing.chosen)
 
 

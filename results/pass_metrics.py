@@ -64,14 +64,19 @@ def told_metrics(passes: pa.Table) -> dict[str, Any]:
     """What can be summed up of a log in which some columns are null: those of vLLM's own class."""
     told = {name for name in passes.column_names if not passes.column(name).null_count}
     duration = ints(passes, "duration_ns")
+    queues = ("running", "waiting", "skipped_waiting", *LARGEST)
+    counters = {name: total(ints(passes, name)) for name in SUMMED if name in told}
+    hits, queried = (counters.get(f"prefix_{name}_tokens", 0) for name in ("hit", "query"))
     parts = (
         (_budget, ("tokens_scheduled", "token_budget"), "budget"),
         (_kv_blocks, ("kv_blocks_used", "kv_blocks_free"), "kv"),
         (_batches, ("prefill_tokens", "decode_tokens", "spec_tokens"), "batch"),
+        (_queues, queues, "queues"),
     )
     return {
         "passes": passes.num_rows,
-        **{name: total(ints(passes, name)) for name in SUMMED if name in told},
+        **counters,
+        "prefix_hit_share": ratio(hits, queried),
         "busy_ns": total(duration),
         **{key: make(passes, duration) for make, needs, key in parts if told.issuperset(needs)},
     }

@@ -78,6 +78,15 @@ class StoredRun:
         """
         return self.manifest.get("recording")
 
+    def of_a_replay(self, what: str) -> Self:
+        """This run; `what` says who needs it. Raises RunStoreError for one that a server wrote."""
+        if self.recording is None:
+            return self
+        raise RunStoreError(
+            f"{self.path} was written by a server, and {what} needs a replay: import its trace "
+            "with `schedbench trace import`, replay that, and name the replay's folder."
+        )
+
     @property
     def is_complete(self) -> bool:
         return bool(self.manifest.get("complete"))

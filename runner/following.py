@@ -11,20 +11,23 @@ earlier times comes first; the decisions are this project's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from schedbench.runner.replay import InFlight, Replay
 from schedbench.runner.stall import ProgressWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from schedbench.runner.api import Runner
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.latency.recorded import RecordedRunner
     from schedbench.runner.requests import Row
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
+    from schedbench.workloads.trace import Trace
 
 START, END = 0, 1
 
@@ -67,6 +70,14 @@ class FollowingReplay(Replay):
         """Fold the oldest in now: the clock stands at its end already."""
         self.now_ns -= self._in_flight[0].result.duration_ns
         return super()._fold()
+
+
+def replay_class(runner: Runner, trace: Trace) -> Callable[..., Replay]:
+    """The loop for a source of time: on a clock of its own, or on that of a recorded server."""
+    if not getattr(runner, "starts_ns", ()):
+        return Replay
+    shift_ns = trace.provenance.get("clock", {}).get("origin_ns", 0)
+    return partial(FollowingReplay, shift_ns=shift_ns)
 
 
 class NoWatch(ProgressWatch):

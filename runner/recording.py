@@ -70,7 +70,9 @@ class Recording:
         self._wall_ns = time.time_ns() - time.monotonic_ns()
         self._zero_ns: int | None = None
         self._last_ns = 0
-        self._live: dict[str, tuple[int, int]] = {}  # label -> row, full blocks of its prompt
+        self._live: dict[str, tuple[int, int, int]] = {}  # label -> row, prompt's blocks, arrival
+        self._by_arrival = str(manifest["scheduler"].get("policy")) == "priority"
+        self._arrivals: Counter[int] = Counter()  # of those alive, where their order matters
         self._num_rows = 0
         self._num_passes = 0
         self._in_flight: deque[tuple[Any, int]] = deque()
@@ -109,7 +111,9 @@ class Recording:
             arrival_ns = added_ns
         hashes = self._prompt_hashes(request)
         row, self._num_rows = self._num_rows, self._num_rows + 1
-        self._live[request.request_id] = (row, len(hashes or ()))
+        self._live[request.request_id] = (row, len(hashes or ()), arrival_ns)
+        if self._by_arrival:
+            self._note_ties(arrival_ns)
         lora = request.lora_request
         self._note_what_is_untold(request)
         self._put(
@@ -126,6 +130,17 @@ class Recording:
                 hashes,
             )
         )
+
+    def _note_ties(self, arrival_ns: int) -> None:
+        """Of equal priority and arrival, vLLM puts the smaller id first; the trace, the row."""
+        if arrival_ns in self._arrivals:
+            self.untold["requests that arrived at the instant of another, told apart by id"] += 1
+        self._arrivals[arrival_ns] += 1
+
+    def _forget_arrival(self, arrival_ns: int) -> None:
+        self._arrivals[arrival_ns] -= 1
+        if not self._arrivals[arrival_ns]:
+            del self._arrivals[arrival_ns]
 
     def _prompt_hashes(self, request: Any) -> list[bytes] | None:  # noqa: ANN401
         """Hashes of the prompt's full blocks; None where there are none or not all."""
@@ -169,7 +184,9 @@ class Recording:
     def lets_go(self, request: Any) -> int:  # noqa: ANN401
         """Note a request that is over; returns the free blocks before its own are freed."""
         label = request.request_id
-        row, num_prompt_hashes = self._live.pop(label, (None, 0))
+        row, num_prompt_hashes, arrival_ns = self._live.pop(label, (None, 0, 0))
+        if self._by_arrival and row is not None:
+            self._forget_arrival(arrival_ns)
         was_evicted = label in self._evicted
         self._evicted.discard(label)
         if row is None:

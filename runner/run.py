@@ -6,7 +6,6 @@ import dataclasses
 import gc
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,13 +18,12 @@ from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
-from schedbench.runner.following import FollowingReplay
+from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
 from schedbench.runner.preflight import fit_prompts
 from schedbench.runner.record import Recorder
-from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
+    from schedbench.runner.replay import Progress, Replay
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.trace import Trace
@@ -132,7 +131,7 @@ def replay(
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
-            replaying = _replay_class(runner, prepared)(
+            replaying = replay_class(runner, prepared)(
                 scheduler=scheduler,
                 arrivals=make_arrivals(prepared, config, options),
                 world=world,
@@ -150,14 +149,6 @@ def replay(
             stalled = _run(replaying, options, sink)
             notes = runner.notes() if isinstance(runner, TellsNotes) else []
             return _finish(sink, manifest, config, options, stalled, notes)
-
-
-def _replay_class(runner: Runner, trace: Trace) -> Callable[..., Replay]:
-    """The loop for a source of time: its own clock, or that of a server that was recorded."""
-    if not getattr(runner, "starts_ns", ()):
-        return Replay
-    shift_ns = trace.provenance.get("clock", {}).get("origin_ns", 0)
-    return partial(FollowingReplay, shift_ns=shift_ns)
 
 
 def _sink(

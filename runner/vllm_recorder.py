@@ -178,7 +178,11 @@ def manifest_of(scheduler: Any) -> dict[str, Any]:
         "hash_block_tokens": scheduler.hash_block_size,
         "class": type(scheduler).__name__,
     }
-    if reason := _why_not_replayable(scheduler, flags):
+    try:
+        flags = SchedulerConfig(**flags).as_dict()
+    except (SchedbenchError, TypeError) as error:
+        recording["not_replayable"] = str(error)
+    if reason := _why_not_replayable(scheduler):
         recording["not_replayable"] = reason
     return {
         "recording": recording,
@@ -189,6 +193,9 @@ def manifest_of(scheduler: Any) -> dict[str, Any]:
             "source": "recorded",
             "description": "a server's own passes, from schedule() to update_from_output()",
         },
+        "speedup": "1",
+        "arrivals": "open",
+        "too_long": "error",
         "vllm_version": flags["vllm_version"],
         "scheduling": "asynchronous" if flags["async_scheduling"] else "synchronous",
         "versions": {"schedbench": importlib.metadata.version("schedbench")},
@@ -229,7 +236,7 @@ def _speculation(config: Any) -> Mapping[str, Any]:
     }
 
 
-def _why_not_replayable(scheduler: Any, flags: Mapping[str, Any]) -> str | None:
+def _why_not_replayable(scheduler: Any) -> str | None:
     """What of the server a replay could not follow pass by pass; None if nothing is known."""
     if len(scheduler.kv_cache_config.kv_cache_groups) != 1:
         return "the model has several kinds of KV cache, and one is modelled"
@@ -237,8 +244,4 @@ def _why_not_replayable(scheduler: Any, flags: Mapping[str, Any]) -> str | None:
         return "the server has a KV connector, and what it loaded is not in the trace"
     if scheduler.vllm_config.speculative_config is not None:
         return "the server speculates, and which drafts were accepted is not in the trace"
-    try:
-        SchedulerConfig(**flags)
-    except (SchedbenchError, TypeError) as error:
-        return str(error)
     return None

@@ -51,7 +51,8 @@ class RecordedRunner:
     def open(self, config: SchedulerConfig) -> RunnerInfo:  # noqa: ARG002 - checked pass by pass
         self._next = 0
         description = f"recorded times of {self.name}"
-        return RunnerInfo("recorded", "recorded", description, {"passes": len(self.durations_ns)})
+        details = {"passes": len(self.durations_ns), "follows_server": bool(self.starts_ns)}
+        return RunnerInfo("recorded", "recorded", description, details)
 
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         index = self._next

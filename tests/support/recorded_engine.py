@@ -68,6 +68,7 @@ class Engine:
         self.pending: deque[tuple[Any, list[str]]] = deque()
         self.texts: list[list[int]] = [[token] * 24 for token in (1, 2, 3)]
         self.num_added = 0
+        self.arrivals: set[float] = set()
         config = drawn.config
         flags = flags_for(config, has_encoder=False)
         self.vllm_config = build_config(flags, None)  # type: ignore[arg-type]
@@ -108,13 +109,21 @@ class Engine:
                 prompt_token_ids=prompt,
                 sampling_params=SamplingParams(max_tokens=max_tokens, stop_token_ids=[END_TOKEN]),
                 pooling_params=None,
-                arrival_time=time.time() - rng.random() / 1000,
+                arrival_time=self.arrival(),
                 lora_request=LoRARequest(f"lora{lora}", lora, f"/lora/{lora}") if lora else None,
                 priority=rng.randint(0, 3) if self.drawn.has_priority else 0,
                 client_index=rng.randint(0, 1),
                 block_hasher=self.hasher,
             )
         )
+
+    def arrival(self) -> float:
+        """Some time ago, on its way from the front end; no two at one instant."""
+        at = time.time() - self.rng.random() / 1000
+        while at in self.arrivals:
+            at -= 1e-6
+        self.arrivals.add(at)
+        return at
 
     def maybe_abort(self) -> None:
         from vllm.v1.request import RequestStatus
