@@ -124,6 +124,8 @@ LIMITS = """
 - A request that was aborted or failed, or was alive when the recording ended, leaves the trace at
   that time; how long its output would have been is not known, and its cap stands for it. A stop
   string is an abort to vLLM's scheduler, and so it is here.
+- A model that ended by itself with the last token that the cap allowed has reason `length` in a
+  replay; nothing else follows from it.
 - Under `--scheduling-policy priority`, requests of equal priority that arrived at the same instant
   (the sequences of one request with `n` above 1, mostly) are ordered by vLLM by their ids and here
   by the order in which they were added. They are counted under `not_in_trace`.

@@ -61,10 +61,11 @@ class FollowingReplay(Replay):
             self._take_until(upcoming)
 
     def _take_until(self, at_ns: int) -> None:
-        """Move the clock to `at_ns`, and take in what is due by then."""
-        self.now_ns = at_ns
+        """Move the clock to `at_ns`, and take in what is due by then, each at its time."""
         while (upcoming := self._next_ns()) is not None and upcoming <= at_ns:
+            self.now_ns = max(self.now_ns, upcoming)
             self._take_what_is_due()
+        self.now_ns = at_ns
 
     def _fold(self) -> InFlight:
         """Fold the oldest in now: the clock stands at its end already."""
