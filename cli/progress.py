@@ -10,6 +10,7 @@ from schedbench.cli import console
 
 if TYPE_CHECKING:
     from schedbench.runner.replay import Replay
+    from schedbench.runner.so_far import SoFar
 
 _INTERVAL_S = 0.1
 _ETA_FROM = 0.005  # of the work: before that a guess is noise
@@ -59,31 +60,30 @@ class ReplayProgress:
         now = time.monotonic()
         if not self.line.is_live or now - self._shown < _INTERVAL_S:
             return
-        passes = replay.recorder.num_passes
+        so_far = replay.so_far()
         since = now - (self._shown or self._began)
-        rate = (passes - self._passes) / since if since else 0.0
-        self._shown, self._passes = now, passes
-        self.line.show(self.text(replay, rate, now - self._began))
+        rate = (so_far.num_passes - self._passes) / since if since else 0.0
+        self._shown, self._passes = now, so_far.num_passes
+        usable = replay.scheduler.config.usable_blocks
+        self.line.show(self.text(so_far, usable, rate, now - self._began))
 
-    def text(self, replay: "Replay", passes_per_s: float, elapsed_s: float) -> str:
+    def text(
+        self, so_far: "SoFar", usable_blocks: int, passes_per_s: float, elapsed_s: float
+    ) -> str:
         """What the line says."""
-        scheduler = replay.scheduler
-        waiting = len(scheduler.queues)
-        pool = scheduler.kv_cache.pool
-        usable = scheduler.config.usable_blocks
-        used = (usable - pool.num_free) / usable if usable else 0.0
-        share = self._share(replay)
+        used = (usable_blocks - so_far.num_free_blocks) / usable_blocks if usable_blocks else 0.0
+        share = self._share(so_far)
         return (
-            f"{share:4.0%}  simulated {clock_time(replay.now_ns / 1e9)}  "
-            f"{passes_per_s:,.0f} passes/s  running {len(scheduler.running)}  "
-            f"waiting {waiting}  KV {used:.0%}  {_eta(share, elapsed_s)}"
+            f"{share:4.0%}  simulated {clock_time(so_far.now_ns / 1e9)}  "
+            f"{passes_per_s:,.0f} passes/s  running {so_far.num_running}  "
+            f"waiting {so_far.num_waiting}  KV {used:.0%}  {_eta(share, elapsed_s)}"
         )
 
-    def _share(self, replay: "Replay") -> float:
+    def _share(self, so_far: "SoFar") -> float:
         """Of the requests, how many have come; or, if all come at once, how many have gone."""
-        done = replay.num_finished
+        done = so_far.num_finished
         if self.by_arrivals:
-            done += len(replay.scheduler.requests)
+            done += so_far.num_live
         return min(done / self.num_requests, 1.0)
 
 

@@ -50,6 +50,9 @@ class MemoryRun:
         self.requests = MemoryLog(request_columns(wait_labels))
         self.itl = MemoryLog(ITL_COLUMNS)
 
+    def close(self) -> None:
+        """Nothing follows; nothing has to be let go of."""
+
     def __enter__(self) -> Self:
         return self
 

@@ -19,6 +19,8 @@ from schedbench.results.row_buffer import BATCH_ROWS, Row, RowBuffer
 
 PART_ROWS: Final = 65536
 PART_GLOB: Final = "part-*.parquet"
+KEPT_BYTES: Final = 100_000_000
+"""Of a table, that stay in memory as well, so that a run of usual length is not read back."""
 
 
 class PartWriter:
@@ -35,6 +37,8 @@ class PartWriter:
         self._batches: list[pa.RecordBatch] = []
         self._batched_rows = 0
         self._parts = 0
+        self._kept: list[pa.Table] | None = []
+        self._kept_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
         self._in_flight: Future[None] | None = None
         self._buffer = RowBuffer(columns, self._collect, min(BATCH_ROWS, rows_per_part))
@@ -42,6 +46,10 @@ class PartWriter:
     @property
     def rows(self) -> int:
         return self._buffer.rows
+
+    def kept(self) -> pa.Table | None:
+        """All rows, once closed; None where they are too many to be kept in memory."""
+        return None if self._kept is None else pa.concat_tables(self._kept)
 
     def append(self, row: Row) -> None:
         self._buffer.append(row)
@@ -83,6 +91,11 @@ class PartWriter:
     def _take(self) -> pa.Table:
         table = pa.Table.from_batches(self._batches, schema=self._buffer.schema)
         self._batches, self._batched_rows = [], 0
+        if self._kept is not None:
+            self._kept.append(table)
+            self._kept_bytes += table.nbytes
+            if self._kept_bytes > KEPT_BYTES:
+                self._kept = None
         return table
 
 

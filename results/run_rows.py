@@ -151,6 +151,12 @@ class Expansion:
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
         return pa.ListArray.from_arrays(offsets, pa.array(flat, pa.int64()))
 
+    def at_last(self, values: Integers) -> Integers:
+        """Each run's value in its last row, 0 elsewhere."""
+        placed = np.zeros(len(self.run), np.int64)
+        placed[self.first + self.sizes - 1] = values
+        return placed
+
     def sum_before(self, values: Integers) -> Integers:
         """Sum of a run's values before each row."""
         before: Integers = np.cumsum(values) - values
@@ -181,10 +187,7 @@ class _Grown:
 
     def at_last(self, field: str) -> Integers:
         """A field's value in each run's last row, 0 elsewhere."""
-        expansion = self._expansion
-        values = np.zeros(len(expansion.run), np.int64)
-        values[expansion.first + expansion.sizes - 1] = self.per_run(field)
-        return values
+        return self._expansion.at_last(self.per_run(field))
 
     def fill_durations(self, durations: Integers) -> None:
         first, sizes = self._expansion.first, self._expansion.sizes

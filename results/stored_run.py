@@ -91,6 +91,12 @@ class StoredRun:
     def is_complete(self) -> bool:
         return bool(self.manifest.get("complete"))
 
+    def passes_on_disk(self) -> "ColumnsOnDisk":
+        return ColumnsOnDisk(self._parts("passes"), PASS_COLUMNS)
+
+    def requests_on_disk(self) -> "ColumnsOnDisk":
+        return ColumnsOnDisk(self._parts("requests"), request_columns(()))
+
     def passes(self, columns: Sequence[str] | None = None) -> pa.Table:
         return self._table("passes", PASS_COLUMNS, columns)
 
@@ -107,11 +113,31 @@ class StoredRun:
         self, name: str, schema: Sequence[Column], columns: Sequence[str] | None
     ) -> pa.Table:
         wanted = None if columns is None else list(columns)
-        parts = sorted((self.path / name).glob(PART_GLOB))
+        parts = self._parts(name)
         if not parts:
             empty = schema_of(schema).empty_table()
             return empty if wanted is None else empty.select(wanted)
         return pa.concat_tables([_read_part(part, wanted) for part in parts])
+
+    def _parts(self, name: str) -> list[Path]:
+        return sorted((self.path / name).glob(PART_GLOB))
+
+
+class ColumnsOnDisk:
+    """A table that is read a column at a time, so that its length costs a column's memory."""
+
+    def __init__(self, parts: Sequence[Path], columns: Sequence[Column]) -> None:
+        self._parts = parts
+        schema = pq.read_schema(parts[0]) if parts else schema_of(columns)
+        self.schema = schema
+        self.column_names: list[str] = schema.names
+        self.num_rows = sum(pq.read_metadata(part).num_rows for part in parts)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        if not self._parts:
+            return self.schema.empty_table().column(name)
+        tables = [_read_part(part, [name]) for part in self._parts]
+        return pa.concat_tables(tables).column(0)
 
 
 def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> StoredRun:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from schedbench.runner.replay import InFlight, Replay
+from schedbench.runner.replay import Replay
 from schedbench.runner.stall import ProgressWatch
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from schedbench.runner.api import Runner
     from schedbench.runner.arrivals import Arrivals
+    from schedbench.runner.in_flight import InFlight
     from schedbench.runner.latency.recorded import RecordedRunner
     from schedbench.runner.requests import Row
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput

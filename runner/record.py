@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from schedbench.results.pass_log import PASS_COLUMNS
 from schedbench.results.run_rows import Growth, RunRows
+from schedbench.runner.intervals import IntervalCounts
 from schedbench.runner.peaks import Peaks
 from schedbench.runner.waits import WaitClock
 from schedbench.sched.request import FINISH_REASON, RequestStatus
@@ -57,7 +57,7 @@ class DecisionDigest:
         stops = f"{output.running_stop.label} {output.admission_stop.label}"
         if not output.prefills and not output.victims:
             return self.stops_are(stops)
-        changes = array("Q", [self.value])
+        changes = self.changes()
         resumed = set(output.scheduled_resumed_reqs)
         first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
         for place, (request, computed, tokens) in enumerate(output.prefills):
@@ -65,6 +65,14 @@ class DecisionDigest:
             changes.extend((kind, request.tag.row, tokens, computed))
         for victim in output.victims:
             changes.extend((VICTIM, victim.request.tag.row))
+        return self.changed(changes, stops)
+
+    def changes(self) -> array[int]:
+        """A list of changes to be filled for `changed`: a kind, a row and what it takes, each."""
+        return array("Q", [self.value])
+
+    def changed(self, changes: array[int], stops: str) -> int:
+        """Note the changes of a pass, and how its loops ended."""
         return self._chain(changes.tobytes(), stops)
 
     def stops_are(self, stops: str) -> int:
@@ -105,27 +113,27 @@ class Recorder:
         self._scheduler = scheduler
         self._passes = RunRows(passes, PASS_COLUMNS)
         self._requests = requests
-        self._warmup_ns = warmup_ns
-        self._digest = DecisionDigest()
-        self._waits = WaitClock()
-        self._peaks = Peaks()
+        self.warmup_ns = warmup_ns
+        self.digest = DecisionDigest()
+        self.waits = WaitClock()
+        self.peaks = Peaks()
         self._freed_preempt = 0
         self._freed_finish = 0
         self._aborted = 0
-        self._last_end_ns = 0
-        self.itl: Counter[int] = Counter()  # interval in ns -> how often
+        self.last_end_ns = 0
+        self.itl = IntervalCounts()
         self.num_passes = 0
 
     def arrived(self, row: Row, now_ns: int) -> None:
-        self._waits.enters(row, now_ns - row.arrival_ns)
+        self.waits.enters(row, now_ns - row.arrival_ns)
 
     def time_is(self, now_ns: int) -> None:
         """Move the clock of the waits; before anybody enters or leaves the queues."""
-        self._waits.advance(now_ns)
+        self.waits.advance(now_ns)
 
     def paused(self, verdict: Verdict) -> None:
         """Note why everyone waits from here on, if no pass is made that says so."""
-        self._waits.schedule_ended(verdict, [])
+        self.waits.schedule_ended(verdict, [])
 
     def aborted(self, requests: Iterable[Request], now_ns: int) -> None:
         for request in requests:
@@ -142,22 +150,22 @@ class Recorder:
             row = victim.request.tag
             row.preemptions += 1
             row.preempted_tokens += victim.num_computed_tokens
-            self._waits.enters(row)
+            self.waits.enters(row)
 
     def scheduled(self, output: SchedulerOutput, now_ns: int) -> FirstHalf:
         """Note a pass as it was decided; its row is written when it is folded in."""
-        self._waits.advance(now_ns)
+        self.waits.advance(now_ns)
         for request in output.scheduled_new_reqs:
             row = request.tag
-            self._waits.leaves(row)
+            self.waits.leaves(row)
             if row.first_scheduled_ns is None:
                 row.first_scheduled_ns = now_ns
                 row.cached_tokens = output.lookups.get(request.request_id, 0)
         for request in output.scheduled_resumed_reqs:
-            self._waits.leaves(request.tag)
+            self.waits.leaves(request.tag)
             request.tag.resumed_cached_tokens += output.lookups.get(request.request_id, 0)
         self.evicted(output.victims)
-        self._waits.schedule_ended(output.admission_stop, output.set_aside)
+        self.waits.schedule_ended(output.admission_stop, output.set_aside)
         freed, self._freed_preempt = self._freed_preempt, self._scheduler.blocks_freed_preempt
         return self._first_half(output, now_ns, self._freed_preempt - freed)
 
@@ -178,13 +186,13 @@ class Recorder:
         self._emissions(outputs, end_ns, num_put_aside)
         self.caught_up(ended, end_ns, self.num_passes + 1)
         if outputs.finished or outputs.segments_done:
-            self._waits.advance(end_ns)
+            self.waits.advance(end_ns)
         for request, reason in outputs.finished:
             self._end(request, end_ns, reason)
         for request in outputs.segments_done:
-            self._waits.enters(request.tag)
+            self.waits.enters(request.tag)
             if request.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
-                self._waits.sets_aside(request, Verdict.AWAITING_INPUT)
+                self.waits.sets_aside(request, Verdict.AWAITING_INPUT)
         pool = self._scheduler.kv_cache.pool
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
         stopped_waiting = {request for request in outputs.stopped_waiting if request.is_finished}
@@ -211,19 +219,19 @@ class Recorder:
         )
         self.num_passes += 1
         self._aborted = 0
-        self._last_end_ns = end_ns
+        self.last_end_ns = end_ns
 
     def ran(self, run: DecodeRun, start_ns: int, durations_ns: int | Integers) -> int:
         """Write the rows of a run of passes; the clock after the last of them."""
         first_ns = durations_ns if isinstance(durations_ns, int) else int(durations_ns[0])
-        self._waits.advance(start_ns)
-        self._waits.schedule_ended(run.stop, [])
-        end_ns = self._intervals(run, start_ns, durations_ns)
+        self.waits.advance(start_ns)
+        self.waits.schedule_ended(run.stop, [])
+        end_ns = self.intervals(run.num_passes, run.num_decodes, start_ns, durations_ns)
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
         usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
         num_decodes, budget = run.num_decodes, self._scheduler.config.token_budget
         stop = run.stop
-        decisions = self._digest.stops_are(f"{Verdict.LIST_DONE.label} {stop.label}")
+        decisions = self.digest.stops_are(f"{Verdict.LIST_DONE.label} {stop.label}")
         row = (
             *(self.num_passes, start_ns, first_ns, budget, num_decodes, 0, num_decodes, 0),
             *(run.context_tokens, num_decodes, num_decodes, run.num_running, run.num_waiting),
@@ -247,7 +255,7 @@ class Recorder:
         self._passes.append_run(row, run.num_passes, growth)
         self.num_passes += run.num_passes
         self._aborted = 0
-        self._last_end_ns = end_ns
+        self.last_end_ns = end_ns
         self.caught_up(run.ended, end_ns, self.num_passes)
         for request, _ in run.ended:
             self._end(request, end_ns, FINISH_REASON[request.status])
@@ -266,8 +274,8 @@ class Recorder:
         scheduled; the last of them stays in flight. Returns the clock, and its first half.
         """
         first_ns, others_ns = durations_ns
-        self._waits.advance(now_ns)
-        self._waits.schedule_ended(run.stop, [])
+        self.waits.advance(now_ns)
+        self.waits.schedule_ended(run.stop, [])
         count = run.num_passes
         durations: int | Integers = first_ns
         gaps: int | Integers = first_ns
@@ -277,7 +285,7 @@ class Recorder:
         if not isinstance(durations, int) or now_ns - first_half.start_ns != first_ns:
             behind = np.broadcast_to(np.asarray(durations, np.int64), count)
             gaps = np.concatenate(([now_ns - first_half.start_ns], behind[: count - 1]))
-        end_ns = self._intervals(run, now_ns, durations)
+        end_ns = self.intervals(run.num_passes, run.num_decodes, now_ns, durations)
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
         usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
         row = (
@@ -316,7 +324,7 @@ class Recorder:
         self._passes.append_run(row, count, growth)
         self.num_passes += count
         self._aborted = 0
-        self._last_end_ns = end_ns
+        self.last_end_ns = end_ns
         start_ns = first_half.start_ns + int(gaps * count if isinstance(gaps, int) else gaps.sum())
         *decided, context, num_seqs = first_half.decided
         half = replace(
@@ -334,7 +342,7 @@ class Recorder:
         index: int | None = None,
     ) -> None:
         """Give requests that were put aside a token for each of their passes up to `index`."""
-        end_ns = self._last_end_ns if end_ns is None else end_ns
+        end_ns = self.last_end_ns if end_ns is None else end_ns
         index = self.num_passes if index is None else index
         for request, num_passes in decoded:
             if not num_passes:
@@ -343,30 +351,32 @@ class Recorder:
             row.emitted_tokens += num_passes
             row.last_pass = index - 1
             row.last_token_ns = end_ns
-            largest = self._peaks.largest_since(index - num_passes)
+            largest = self.peaks.largest_since(index - num_passes)
             row.itl_max_ns = max(row.itl_max_ns or 0, largest)
 
-    def _intervals(self, run: DecodeRun, start_ns: int, durations_ns: int | Integers) -> int:
+    def intervals(
+        self, num_passes: int, num_decodes: int, start_ns: int, durations_ns: int | Integers
+    ) -> int:
         """Count the gaps between the tokens of a run; the end of its last pass.
 
         Everybody emitted in the pass before, so that the first gap reaches back to its end.
         """
-        last = run.num_passes - 1
-        if isinstance(durations_ns, int) and start_ns + durations_ns >= self._warmup_ns:
-            first = start_ns + durations_ns - self._last_end_ns
-            self.itl[first] += run.num_decodes
-            self._peaks.push(self.num_passes, first)
+        last = num_passes - 1
+        if isinstance(durations_ns, int) and start_ns + durations_ns >= self.warmup_ns:
+            first = start_ns + durations_ns - self.last_end_ns
+            self.itl[first] += num_decodes
+            self.peaks.push(self.num_passes, first)
             if last:
-                self.itl[durations_ns] += run.num_decodes * last
-                self._peaks.push(self.num_passes + last, durations_ns)
-            return start_ns + durations_ns * run.num_passes
-        ends = start_ns + np.cumsum(np.broadcast_to(durations_ns, run.num_passes))
-        intervals = np.diff(ends, prepend=self._last_end_ns)
+                self.itl[durations_ns] += num_decodes * last
+                self.peaks.push(self.num_passes + last, durations_ns)
+            return start_ns + durations_ns * num_passes
+        ends = start_ns + np.cumsum(np.broadcast_to(durations_ns, num_passes))
+        intervals = np.diff(ends, prepend=self.last_end_ns)
         for place, interval in enumerate(intervals.tolist()):
-            self._peaks.push(self.num_passes + place, interval)
-        values, counts = np.unique(intervals[ends >= self._warmup_ns], return_counts=True)
+            self.peaks.push(self.num_passes + place, interval)
+        values, counts = np.unique(intervals[ends >= self.warmup_ns], return_counts=True)
         for interval, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self.itl[interval] += count * run.num_decodes
+            self.itl[interval] += count * num_decodes
         return int(ends[-1])
 
     def _pending_preempt(self) -> int:
@@ -386,7 +396,7 @@ class Recorder:
         """Write the rows of requests that are still alive when the run ends."""
         alive = [request for request in requests if not request.is_finished]
         for request in sorted(alive, key=lambda each: each.tag.row):
-            self._waits.leaves(request.tag)
+            self.waits.leaves(request.tag)
             self._requests.append(_request_row(request.tag))
 
     def _first_half(self, output: SchedulerOutput, now_ns: int, freed_preempt: int) -> FirstHalf:
@@ -431,7 +441,7 @@ class Recorder:
                 sum(lookups.get(request.request_id, 0) for request in new),
             ),
             freed_preempt=freed_preempt,
-            decisions=self._digest.update(output),
+            decisions=self.digest.update(output),
         )
 
     def _blocks_held_waiting(self) -> int:
@@ -443,8 +453,8 @@ class Recorder:
 
     def _emissions(self, outputs: EngineCoreOutputs, end_ns: int, num_put_aside: int) -> None:
         index, before = self.num_passes, self.num_passes - 1
-        interval = end_ns - self._last_end_ns
-        self._peaks.push(index, interval)
+        interval = end_ns - self.last_end_ns
+        self.peaks.push(index, interval)
         in_step = num_put_aside
         for request in outputs.emitted:
             row = request.tag
@@ -458,18 +468,18 @@ class Recorder:
             else:
                 own = end_ns - row.last_token_ns
                 row.itl_max_ns = max(row.itl_max_ns or 0, own)
-                if end_ns >= self._warmup_ns:
+                if end_ns >= self.warmup_ns:
                     self.itl[own] += 1
             row.last_pass = index
             row.last_token_ns = end_ns
-        if in_step and end_ns >= self._warmup_ns:
+        if in_step and end_ns >= self.warmup_ns:
             self.itl[interval] += in_step
 
     def _end(self, request: Request, now_ns: int, reason: str) -> None:
         row = request.tag
         row.finish_ns = now_ns
         row.finish_reason = reason
-        self._waits.leaves(row)
+        self.waits.leaves(row)
         self._requests.append(_request_row(row))
 
 

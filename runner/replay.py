@@ -12,10 +12,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from schedbench.errors import StallError, TraceError
 from schedbench.runner.api import PassResult
+from schedbench.runner.arrivals import OpenLoop
+from schedbench.runner.cut import cut_run, cut_run_ahead
+from schedbench.runner.express_exit import put_back
+from schedbench.runner.in_flight import InFlight
+from schedbench.runner.so_far import SoFar
 from schedbench.runner.stall import ProgressWatch, stall_message
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.request import RequestStatus
@@ -27,88 +30,25 @@ from schedbench.sched.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from schedbench.results.run_rows import Integers
     from schedbench.runner.api import Runner
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.events import Event
+    from schedbench.runner.express import ExpressReplay
     from schedbench.runner.outputs_file import OutputsFile
-    from schedbench.runner.record import FirstHalf, Recorder
+    from schedbench.runner.record import Recorder
     from schedbench.runner.timing_rows import TimingRows
     from schedbench.runner.trace_model import TraceModel
     from schedbench.runner.world import World
-    from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
 
 LONGEST_RUN = 4096  # passes, so that durations of a run fit in a cache
 
 
-def cut_run(
-    durations_ns: int | Integers, num_passes: int, now_ns: int, until_ns: int | None
-) -> tuple[int, int | Integers]:
-    """As many of equal passes as start before something happens, and how long each takes."""
-    if until_ns is None:
-        return num_passes, durations_ns
-    if isinstance(durations_ns, int):
-        return min(num_passes, -(-(until_ns - now_ns) // durations_ns)), durations_ns
-    starts = now_ns + np.cumsum(durations_ns) - durations_ns
-    num_passes = int(np.searchsorted(starts, until_ns))
-    return num_passes, durations_ns[:num_passes]
-
-
-def cut_run_ahead(
-    first_ns: int,
-    durations_ns: int | Integers,
-    num_passes: int,
-    now_ns: int,
-    until_ns: int | None,
-) -> tuple[int, int | Integers]:
-    """As `cut_run`, one pass ahead: the first is scheduled at once, the second after `first_ns`.
-
-    Durations are those of the passes scheduled, the last of which stays in flight.
-    """
-    if until_ns is None:
-        return num_passes, durations_ns
-    if isinstance(durations_ns, int):
-        if until_ns <= now_ns + first_ns:
-            return 1, durations_ns
-        rest = -(-(until_ns - now_ns - first_ns) // durations_ns)
-        return min(num_passes, 1 + rest), durations_ns
-    starts = now_ns + first_ns + np.cumsum(durations_ns) - durations_ns
-    num_passes = 1 + int(np.searchsorted(starts[: num_passes - 1], until_ns))
-    return num_passes, durations_ns[:num_passes]
-
-
 class Progress(Protocol):
     """Told now and then how far the replay is."""
 
     def __call__(self, replay: Replay) -> None: ...
-
-
-@dataclass(slots=True)
-class InFlight:
-    """A pass that is scheduled and not folded in yet."""
-
-    output: SchedulerOutput
-    first_half: FirstHalf
-    result: PassResult
-    sampled: dict[str, int]
-    scheduler_ns: int
-    num_put_aside: int = 0  # decodes in it that emit without being listed
-    settled: bool = False  # folded in, it ended a transfer or a request
-
-    @property
-    def changes_something(self) -> bool:
-        """Whether the pass after it may do more than it did itself."""
-        output = self.output
-        return bool(output.num_scheduled_tokens or output.victims or self.settled)
-
-    def list_decodes(self, request_ids: list[str]) -> None:
-        """List decodes that were put aside, as the plain way has them: before the admissions."""
-        output = self.output
-        output.num_scheduled_tokens = dict.fromkeys(request_ids, 1) | output.num_scheduled_tokens
-        output.num_put_aside = self.num_put_aside = 0
-        self.sampled = dict.fromkeys(request_ids, 1) | self.sampled
 
 
 @dataclass
@@ -130,6 +70,7 @@ class Replay:
     events: Iterable[Event] = ()
     progress: Progress | None = None
     progress_every: int = 512  # passes
+    express: ExpressReplay | None = None  # goes as far as it can, before anything else
     short_way: bool = True  # go through decodes without looking at each, where that is the same
 
     now_ns: int = 0
@@ -148,11 +89,14 @@ class Replay:
                 self._ahead = SteadyAhead(self.scheduler)
             else:
                 self._steady = SteadyDecodes(self.scheduler)
+        self._left_express = False
         self._untold = 0  # passes since the last word about progress
         self._takes_drafts = config.num_speculative_tokens > 0 and not config.runs_ahead
 
     def run(self) -> None:
         """Replay until nothing is left to come."""
+        if self.express is not None and self._all_the_way(self.express):
+            return
         while True:
             upcoming = self._next_ns()
             while upcoming is not None and upcoming <= self.now_ns:  # an abort lets others come
@@ -171,6 +115,18 @@ class Replay:
             self.now_ns = max(self.now_ns, upcoming)
         if self._num_unfinished():
             raise StallError(stall_message(self.scheduler))
+
+    def _all_the_way(self, express: ExpressReplay) -> bool:
+        """Go the express way; False if something is left for the others."""
+        first = self._events[0].at_ns if self._events else None
+        ended = express.run(first, self._tell)
+        self._left_express = True
+        express.close()
+        self.now_ns, self.num_finished = express.now_ns, express.num_finished
+        if not ended:
+            self._in_flight.extend(put_back(express, self.scheduler, self.recorder))
+            self.arrivals = OpenLoop(express.source.starting_at(express.coming.row))
+        return ended and not self._events
 
     def close(self) -> None:
         """Write the rows of whoever is left; also after an error."""
@@ -361,10 +317,31 @@ class Replay:
         for request in finished:
             self.num_finished += 1
             self.arrivals.finished(request.tag, self.now_ns)
+        self._tell(num_passes)
+
+    def _tell(self, num_passes: int) -> None:
         self._untold += num_passes
-        if self.progress is not None and self._untold >= self.progress_every:
-            self._untold = 0
+        if self._untold < self.progress_every:
+            return
+        self._untold = 0
+        self.recorder.itl.settle()
+        if self.progress is not None:
             self.progress(self)
+
+    def so_far(self) -> SoFar:
+        """How far the replay is."""
+        if self.express is not None and not self._left_express:
+            return self.express.so_far()
+        scheduler = self.scheduler
+        return SoFar(
+            self.now_ns,
+            self.recorder.num_passes,
+            self.num_finished,
+            len(scheduler.requests),
+            len(scheduler.running),
+            len(scheduler.queues),
+            scheduler.kv_cache.pool.num_free,
+        )
 
     def _schedule(self) -> InFlight:
         scheduler = self.scheduler

@@ -116,8 +116,12 @@ class RequestSource:
         self._names = PrefixNames(block_size, hash_block_tokens, hash_lookahead_tokens)
 
     def __iter__(self) -> Iterator[tuple[Row, Request]]:
+        return self.starting_at(0)
+
+    def starting_at(self, row: int) -> Iterator[tuple[Row, Request]]:
+        """Those from a row on."""
         table = self._trace.table
-        for start in range(0, self._trace.num_requests, CHUNK_ROWS):
+        for start in range(row, self._trace.num_requests, CHUNK_ROWS):
             columns = table.slice(start, CHUNK_ROWS).to_pydict()
             names = list(columns)
             for index, values in enumerate(zip(*columns.values(), strict=True), start):

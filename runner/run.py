@@ -13,11 +13,13 @@ from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize
 from schedbench.results.run_store import RunFolder
-from schedbench.results.stored_run import StoredRun
+from schedbench.results.run_tables import RunTables, tables_of
 from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
+from schedbench.runner.express import COVERED, ExpressReplay
+from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
@@ -29,6 +31,9 @@ from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
+from schedbench.sched.express import covers
+from schedbench.sched.kv_cache.counting import CountingKVCache
+from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
 
@@ -41,7 +46,6 @@ if TYPE_CHECKING:
     from schedbench.runner.events import Event
     from schedbench.runner.replay import Progress, Replay
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.sched.scheduler import Scheduler
     from schedbench.workloads.trace import Trace
 
 COLLECT_AFTER_OBJECTS = 200_000
@@ -82,11 +86,24 @@ class Run:
 
     summary: dict[str, Any]
     manifest: dict[str, Any]
-    passes: pa.Table
-    requests: pa.Table
-    itl: pa.Table
     warnings: list[str]
+    tables: RunTables
     path: Path | None = None
+
+    @property
+    def passes(self) -> pa.Table:
+        """The pass log, one row a pass."""
+        return self.tables.passes()
+
+    @property
+    def requests(self) -> pa.Table:
+        """One row a request."""
+        return self.tables.requests()
+
+    @property
+    def itl(self) -> pa.Table:
+        """Gaps between tokens, each length once."""
+        return self.tables.itl()
 
 
 def replay(
@@ -131,15 +148,24 @@ def replay(
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
+            recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+            express = None
+            if may_go_express(prepared, scheduler, runner, options):
+                logs = (sink.passes, sink.timings, sink.requests)
+                kind = ExpressAheadReplay if config.runs_ahead else ExpressReplay
+                express = kind(
+                    prepared, config, runner, recorder, logs, make_source(prepared, config)
+                )
             replaying = replay_class(runner, prepared)(
                 scheduler=scheduler,
-                arrivals=make_arrivals(prepared, config, options),
+                arrivals=OpenLoop(()) if express else make_arrivals(prepared, config, options),
+                express=express,
                 world=world,
                 model=TraceModel(
                     config.num_speculative_tokens, options.spec_acceptance, options.seed
                 ),
                 runner=runner,
-                recorder=Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns),
+                recorder=recorder,
                 timings=TimingRows(sink.timings),
                 outputs=outputs,
                 short_way=options.short_way,
@@ -182,19 +208,24 @@ def make_arrivals(
 
     `keep_ids`: let the rows keep what the trace says about prefixes.
     """
-    source = RequestSource(
-        trace,
-        block_size=config.block_size,
-        enable_prefix_caching=config.enable_prefix_caching,
-        keep_ids=keep_ids,
-        hash_lookahead_tokens=config.hash_lookahead_tokens,
-    )
+    source = make_source(trace, config, keep_ids=keep_ids)
     match options.arrivals:
         case "all-at-once":
             return AllAtOnce(source)
         case "closed":
             return ClosedLoop(source, options.think_ns)
     return OpenLoop(source)
+
+
+def make_source(trace: Trace, config: SchedulerConfig, *, keep_ids: bool = False) -> RequestSource:
+    """Requests of a trace, in file order."""
+    return RequestSource(
+        trace,
+        block_size=config.block_size,
+        enable_prefix_caching=config.enable_prefix_caching,
+        keep_ids=keep_ids,
+        hash_lookahead_tokens=config.hash_lookahead_tokens,
+    )
 
 
 def _scheduler_maker(
@@ -230,8 +261,8 @@ def _run(
         return error
     finally:
         replaying.close()
-        for interval_ns, count in sorted(replaying.recorder.itl.items()):
-            sink.itl.append((interval_ns, count))
+        for lengths, counts in replaying.recorder.itl.in_order():
+            sink.itl.extend_columns(len(lengths), [lengths, counts])
     return None
 
 
@@ -256,6 +287,23 @@ def _may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
     return not any(trace.has(name) for name in ("hash_ids", "remote_kv", "chunks"))
 
 
+def may_go_express(
+    trace: Trace, scheduler: Scheduler, runner: Runner, options: ReplayOptions
+) -> bool:
+    """Whether the express way covers the trace, the flags and what is asked for."""
+    return (
+        options.short_way
+        and options.arrivals == "open"
+        and type(scheduler) is Scheduler
+        and not scheduler.hooks
+        and scheduler.return_path is None
+        and isinstance(scheduler.kv_cache, CountingKVCache)
+        and hasattr(runner, "decode_durations")
+        and covers(scheduler.config)
+        and COVERED.issuperset(set(trace.table.column_names) - set(trace.unknown_columns))
+    )
+
+
 def _finish(
     sink: RunFolder | MemoryRun,
     manifest: dict[str, Any],
@@ -267,15 +315,16 @@ def _finish(
     """Read the tables back, sum them up, and mark a stored run as complete."""
     if stalled is not None:
         manifest["stalled"] = str(stalled)
-    path = None
-    if isinstance(sink, RunFolder):
-        sink.close()
-        path = sink.path
-        stored = StoredRun.open(path, allow_incomplete=True)
-        passes, requests, itl = stored.passes(), stored.requests(), stored.itl()
-    else:
-        passes, requests, itl = sink.passes.table(), sink.requests.table(), sink.itl.table()
-    summary = summarize(passes, requests, itl, slo=options.slo_ns, warmup_ns=options.warmup_ns)
+    sink.close()
+    path = sink.path if isinstance(sink, RunFolder) else None
+    tables = tables_of(sink)
+    summary = summarize(
+        tables.passes_for_sums(),
+        tables.requests_for_sums(),
+        tables.itl(),
+        slo=options.slo_ns,
+        warmup_ns=options.warmup_ns,
+    )
     if isinstance(sink, RunFolder):
         sink.write_manifest(manifest)
         sink.write_summary(summary)
@@ -285,4 +334,4 @@ def _finish(
         raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
     judged = warn(summary, config.as_dict(), manifest["derived"])
     warnings = [*config.warnings(), *notes, *judged]
-    return Run(summary, manifest, passes, requests, itl, warnings, path)
+    return Run(summary, manifest, warnings, tables, path)

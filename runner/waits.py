@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from schedbench.runner.requests import Row
     from schedbench.sched.request import Request
 
@@ -31,7 +33,9 @@ WAIT_VERDICTS: list[Verdict] = [
 IN_FLIGHT = "pass_in_flight"  # from an arrival to the first schedule() that can see it
 WAIT_LABELS = [IN_FLIGHT, *(verdict.label for verdict in WAIT_VERDICTS)]
 NOTHING_WAITED = [0] * len(WAIT_LABELS)
-_INDEX: dict[Verdict, int] = {verdict: 1 + place for place, verdict in enumerate(WAIT_VERDICTS)}
+_INDEX = [0] * len(Verdict)  # by a verdict's number
+for _place, _verdict in enumerate(WAIT_VERDICTS):
+    _INDEX[_verdict.number] = 1 + _place
 
 
 class WaitClock:
@@ -49,12 +53,12 @@ class WaitClock:
         self._since_ns = now_ns
         if not elapsed:
             return
-        self._sums[_INDEX[self._stop]] += elapsed
+        self._sums[_INDEX[self._stop.number]] += elapsed
         for request, verdict in self._aside:
             waited = request.tag.waited_ns
             if waited and request.tag.queue_marks:
-                waited[_INDEX[verdict]] += elapsed
-                waited[_INDEX[self._stop]] -= elapsed
+                waited[_INDEX[verdict.number]] += elapsed
+                waited[_INDEX[self._stop.number]] -= elapsed
 
     def schedule_ended(self, stop: Verdict, aside: list[tuple[Request, Verdict]]) -> None:
         self._stop, self._aside = stop, aside
@@ -62,6 +66,17 @@ class WaitClock:
     def sets_aside(self, request: Request, verdict: Verdict) -> None:
         """Note what a request waits for that came to the queues after the last `schedule()`."""
         self._aside = [*self._aside, (request, verdict)]
+
+    def mark(self) -> list[int]:
+        """The sums as they are; `since` tells what a request waited that noted them."""
+        return self._sums.copy()
+
+    def since(self, marks: list[int], waited_ns: Sequence[int] | None) -> list[int] | None:
+        """What was waited before and since the marks, by `WAIT_LABELS`; None if nothing at all."""
+        if marks == self._sums:
+            return None if waited_ns is None else list(waited_ns)
+        before = waited_ns or NOTHING_WAITED
+        return [w + now - mark for w, now, mark in zip(before, self._sums, marks, strict=True)]
 
     def enters(self, row: Row, in_flight_ns: int = 0) -> None:
         """Note a request's entry into the queues, `in_flight_ns` after its arrival.

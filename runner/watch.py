@@ -120,8 +120,8 @@ def watch(
             pass
     replay.close()
     runner.close()
-    for interval_ns, times in sorted(replay.recorder.itl.items()):
-        rows.itl.append((interval_ns, times))
+    for lengths, counts in replay.recorder.itl.in_order():
+        rows.itl.extend_columns(len(lengths), [lengths, counts])
     return Watched(rows, replay, stalled)
 
 

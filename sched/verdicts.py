@@ -98,6 +98,11 @@ class Verdict(Enum):
     def __init__(self, label: str, kind: Kind) -> None:
         self.label = label
         self.kind = kind
+        self.number = 0  # its place among all, set below
+
+
+for _number, _verdict in enumerate(Verdict):
+    _verdict.number = _number
 
 
 LIMIT_OF: dict[Verdict, Limit] = {

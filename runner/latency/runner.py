@@ -93,7 +93,7 @@ class LatencyRunner:
         work = self.work_model.work(shape, self._sizes)
         if self.profile is not None:
             prefills = scheduler_output.prefills
-            context = sum(grant.num_computed_tokens for grant in prefills)
+            context = sum(computed for _, computed, _ in prefills)
             self._range.passed(
                 self.profile,
                 shape,

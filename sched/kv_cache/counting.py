@@ -48,6 +48,12 @@ class CountingPool:
         self.num_cached = 0  # blocks with a hash, free or held
         self.segments: deque[Segment] = deque()
 
+    def what_if(self, memo: dict[int, Segment]) -> CountingPool:
+        """Return a copy that can be spent; `memo` tells a segment's copy by the segment's id."""
+        other = copy.copy(self)
+        other.segments = deque(copied(each, memo) for each in self.segments)
+        return other
+
     def take(self, count: int) -> None:
         """Hand out free blocks from the head; what they cached is forgotten.
 
@@ -109,10 +115,9 @@ class CountingKVCache:
         """Return a copy that can be spent without touching this one."""
         other = copy.copy(self)
         memo: dict[int, Segment] = {}
-        other.pool = copy.copy(self.pool)
-        other.pool.segments = deque(_copied(each, memo) for each in self.pool.segments)
+        other.pool = self.pool.what_if(memo)
         other.evicted = {
-            request_id: [_copied(each, memo) for each in segments]
+            request_id: [copied(each, memo) for each in segments]
             for request_id, segments in self.evicted.items()
         }
         return other
@@ -122,9 +127,7 @@ class CountingKVCache:
         segments = self.evicted.get(request.request_id)
         if not segments or not self.enable_prefix_caching:
             return ()
-        cached = {index for segment in segments if segment.indices for index in segment.indices}
-        most = (request.num_tokens - 1) // self.block_size
-        return range(next((i for i in range(most) if i not in cached), most))
+        return range(own_prefix(segments, (request.num_tokens - 1) // self.block_size))
 
     def shortage(self, request: Request, demand: SlotDemand) -> Verdict | None:
         """Name the term that leaves an admission short of blocks; None if there is room."""
@@ -143,7 +146,7 @@ class CountingKVCache:
         """Take hits and new blocks for a request that `shortage` found room for."""
         total = self._computed(request, demand) + demand.num_new_tokens
         if demand.hit:
-            self._take_own(request, demand.hit)
+            take_own(self.pool, self.evicted[request.request_id], demand.hit)
             request.num_blocks = request.num_cached_blocks = len(demand.hit)
         self._grow(request, total)
         self.cache_blocks(request, min(total, request.num_tokens))
@@ -205,26 +208,34 @@ class CountingKVCache:
             self.pool.take(count)
             request.num_blocks += count
 
-    def _take_own(self, request: Request, hit: Iterable[int]) -> None:
-        """Take hit blocks out of the queue; of several with one hash the oldest is taken."""
-        wanted = set(hit)
-        for segment in self.evicted[request.request_id]:
-            assert segment.indices is not None
-            taken = wanted.intersection(segment.indices)
-            if taken:
-                wanted -= taken
-                segment.indices = deque(i for i in segment.indices if i not in taken)
-                segment.size = len(segment.indices)
-                self.pool.num_free -= len(taken)
-        self.pool.segments = deque(each for each in self.pool.segments if each.size)
-
     def _forget(self, request: Request) -> None:
         """Nobody will ask for a finished request's blocks again."""
         for segment in self.evicted.pop(request.request_id, ()):
             segment.indices = None
 
 
-def _copied(segment: Segment, memo: dict[int, Segment]) -> Segment:
+def own_prefix(segments: Iterable[Segment], most: int) -> int:
+    """Blocks from a request's first one on, `most` of them, that still stand in its segments."""
+    cached = {index for segment in segments if segment.indices for index in segment.indices}
+    return next((index for index in range(most) if index not in cached), most)
+
+
+def take_own(pool: CountingPool, segments: Iterable[Segment], hit: Iterable[int]) -> None:
+    """Take a request's hit blocks out of the queue; of several with one hash the oldest."""
+    wanted = set(hit)
+    for segment in segments:
+        taken = wanted.intersection(segment.indices or ())
+        if taken:
+            assert segment.indices is not None
+            wanted -= taken
+            segment.indices = deque(i for i in segment.indices if i not in taken)
+            segment.size = len(segment.indices)
+            pool.num_free -= len(taken)
+    pool.segments = deque(each for each in pool.segments if each.size)
+
+
+def copied(segment: Segment, memo: dict[int, Segment]) -> Segment:
+    """Return a segment's copy, the same one whenever it is asked for with the same `memo`."""
     found = memo.get(id(segment))
     if found is None:
         indices = None if segment.indices is None else segment.indices.copy()

@@ -12,6 +12,7 @@ from run_laws import RUN_LAWS, hold_to_a_true_stall, hold_to_run_laws
 from stepping import a_request, step
 from watched import Watch, WatchedScheduler, watched_replay
 
+from schedbench.results.run_tables import RunTables
 from schedbench.sched.config import SchedulerConfig
 from schedbench.sched.request import EncoderInput, RequestStatus
 from schedbench.sched.scheduler import Scheduler
@@ -225,19 +226,24 @@ def _told_of_a_wait(watch: Watch, run: Run) -> Run:
     return run
 
 
+def _changed(run: Run, *, passes: pa.Table | None = None, requests: pa.Table | None = None) -> Run:
+    tables = RunTables.of(passes or run.passes, requests or run.requests, run.itl)
+    return replace(run, tables=tables)
+
+
 def _clock_goes_back(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, passes=_with(run.passes, 0, "start_ns", 10**9))
+    return _changed(run, passes=_with(run.passes, 0, "start_ns", 10**9))
 
 
 def _token_comes_before_the_arrival(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, requests=_with(run.requests, 1, "first_token_ns", 0))
+    return _changed(run, requests=_with(run.requests, 1, "first_token_ns", 0))
 
 
 def _request_is_lost(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, requests=run.requests.slice(1))
+    return _changed(run, requests=run.requests.slice(1))
 
 
 def _request_ends_twice(watch: Watch, run: Run) -> Run:
@@ -247,17 +253,17 @@ def _request_ends_twice(watch: Watch, run: Run) -> Run:
 
 def _token_is_lost(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, requests=_with(run.requests, 1, "output_tokens", 1))
+    return _changed(run, requests=_with(run.requests, 1, "output_tokens", 1))
 
 
 def _admission_is_unlisted(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, passes=_with(run.passes, 0, "admitted", 0))
+    return _changed(run, passes=_with(run.passes, 0, "admitted", 0))
 
 
 def _hits_are_miscounted(watch: Watch, run: Run) -> Run:
     del watch
-    return replace(run, passes=_with(run.passes, 0, "prefix_hit_tokens", 4))
+    return _changed(run, passes=_with(run.passes, 0, "prefix_hit_tokens", 4))
 
 
 RUNS: list[tuple[int, Callable[[Watch, Run], Run]]] = [

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedbench.errors import StallError
+from schedbench.errors import StallError, TraceError
 from schedbench.runner import run
 from schedbench.runner.clock import ClockRunner
+from schedbench.runner.deployment import Deployment
+from schedbench.runner.events import Event
 from schedbench.runner.run import ReplayOptions, Run, replay
 from schedbench.sched.behaviours import RELEASES
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.trace import Trace
 
 if TYPE_CHECKING:
@@ -96,3 +99,77 @@ def test_counted_blocks_give_the_rows_of_numbered_ones(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "_may_count", lambda *_: False)
         assert outcome(trace, config, short_way=False) == counted
+
+
+@st.composite
+def plain_text(draw: st.DrawFn) -> Trace:
+    """Prompts and answers alone: what goes the express way."""
+    rows = draw(st.integers(2, 40))
+
+    def some(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=rows, max_size=rows))
+
+    output = some(1, draw(st.sampled_from([3, 60])))
+    return Trace.from_columns(
+        {
+            "arrival_ns": [0, *sorted(some(0, draw(st.sampled_from([1, 90_000_000]))))[1:]],
+            "prompt_tokens": some(1, draw(st.sampled_from([20, 90]))),
+            "output_tokens": output,
+            "max_tokens": [length + more for length, more in zip(output, some(0, 1), strict=True)],
+        }
+    )
+
+
+@st.composite
+def express_configs(draw: st.DrawFn) -> SchedulerConfig:
+    block_size, chunked = draw(st.sampled_from([4, 16])), draw(st.booleans())
+    return SchedulerConfig(
+        vllm_version=draw(st.sampled_from(sorted(RELEASES))),
+        max_num_batched_tokens=draw(st.sampled_from([40, 64, 200])) if chunked else 200,
+        max_num_seqs=draw(st.sampled_from([2, 5, 40])),
+        max_model_len=draw(st.sampled_from([100, 160])),
+        enable_chunked_prefill=chunked,
+        num_gpu_blocks=160 // block_size + draw(st.integers(-8, 60)),
+        block_size=block_size,
+        enable_prefix_caching=draw(st.booleans()),
+        scheduler_reserve_full_isl=draw(st.booleans()),
+        watermark=draw(st.sampled_from([0.0, 0.1])),
+        async_scheduling=draw(st.booleans()),
+    )
+
+
+EVENTS: list[tuple[Event, ...]] = [
+    (),
+    (Event(20_000_000, "pause", state="new"), Event(40_000_000, "resume")),
+    (Event(30_000_000, "reset_prefix_cache", preempt=True),),
+    (Event(25_000_000, "abort", request=1),),
+]
+
+
+@settings(max_examples=120)
+@given(plain_text(), express_configs(), st.sampled_from(EVENTS), st.booleans())
+def test_the_express_way_gives_the_rows_of_the_plain_one(
+    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], clock: bool
+) -> None:
+    def rows(*, short_way: bool) -> tuple[object, ...]:
+        options = ReplayOptions(short_way=short_way, warmup_ns=5_000_000, events=events)
+        runner = ClockRunner(1_000_000, 10_000) if clock else Deployment().make_runner()
+        try:
+            return rows_of(replay(trace, config, runner, options=options))
+        except (StallError, TraceError) as error:
+            return (str(error),)
+
+    assert rows(short_way=True) == rows(short_way=False)
+
+
+@pytest.mark.parametrize("async_scheduling", [True, False])
+def test_plain_text_goes_the_express_way_to_its_end(async_scheduling: bool) -> None:
+    trace = Trace.from_columns(
+        {"arrival_ns": [0, 0, 5], "prompt_tokens": [90, 9, 30], "output_tokens": [9, 60, 1]}
+    )
+    config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("schedule", "update_from_output"):
+            patch.setattr(Scheduler, name, None)
+        done = replay(trace, config, ClockRunner(1_000_000))
+    assert done.summary["requests_finished"] == trace.num_requests

@@ -1,0 +1,161 @@
+"""Leaving the express way: every job becomes the request that the plain loops would have by now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.runner.api import PassResult
+from schedbench.runner.express_ahead import ExpressAheadReplay
+from schedbench.runner.in_flight import InFlight
+from schedbench.runner.record import FirstHalf
+from schedbench.runner.waits import NOTHING_WAITED
+from schedbench.sched.express_ahead import ExpressAhead
+from schedbench.sched.kv_cache.counting import CountingKVCache
+from schedbench.sched.output import PrefillGrant, SchedulerOutput
+from schedbench.sched.request import RequestStatus
+from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
+
+if TYPE_CHECKING:
+    from schedbench.runner.express import ExpressReplay
+    from schedbench.runner.express_ahead import Pending
+    from schedbench.runner.record import Recorder
+    from schedbench.runner.requests import Row
+    from schedbench.sched.express import Express, Job
+    from schedbench.sched.request import Request
+    from schedbench.sched.scheduler import Scheduler
+
+
+def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> list[InFlight]:
+    """Put the state where a scheduler and a recorder keep it; the pass in flight, if there is one.
+
+    What is still to come begins at row `going.coming.row`.
+    """
+    express = going.express
+    decoding = _settle_counts(express, recorder)
+    made = {job: _request(job, going) for job in (*express.running, *express.waiting)}
+    for request in sorted(made.values(), key=lambda each: each.request_id):
+        scheduler.requests[request.request_id] = request
+    cache = scheduler.kv_cache
+    assert isinstance(cache, CountingKVCache)
+    cache.pool = express.pool
+    for job, request in made.items():
+        if job.segments is not None:
+            cache.evicted[request.request_id] = job.segments
+    for job in express.running:
+        request = made[job]
+        request.status = RequestStatus.RUNNING
+        if job in decoding and job.emitted:
+            request.tag.last_pass = recorder.num_passes - 1
+        scheduler.running.append(request)
+    for job in express.waiting:
+        request = made[job]
+        scheduler.queues.add(request)
+        if job.preemptions:
+            request.status = RequestStatus.PREEMPTED
+        request.tag.queue_marks = job.marks
+    if not isinstance(going, ExpressAheadReplay) or going.pending is None:
+        return []
+    in_flight = _in_flight(going, going.pending, made)
+    scheduler.in_flight.append(in_flight.output)
+    return [in_flight]
+
+
+def _settle_counts(express: Express, recorder: Recorder) -> set[Job]:
+    """Bring the counts of the jobs that decode up to the last fold; who they are."""
+    if isinstance(express, ExpressAhead):
+        express.settle()
+        decoding = express.in_flight()
+        passes = {job: express.take_back(job) for job in decoding}
+    else:
+        decoding = [job for job in express.running if job is not express.prompt_in_hand]
+        passes = {job: express.part(job) for job in decoding}
+    for job, num_passes in passes.items():
+        if num_passes > 0:
+            job.last_token_ns = recorder.last_end_ns
+            job.itl_max_ns = max(job.itl_max_ns, recorder.peaks.largest_since(job.began))
+    return set(decoding)
+
+
+def _request(job: Job, going: ExpressReplay) -> Request:
+    row, request = next(going.source.starting_at(job.row))
+    request.num_tokens = job.num_tokens
+    request.num_computed_tokens = job.computed
+    request.num_output_placeholders = job.placeholders
+    request.is_prefill_chunk = job.is_prefill_chunk
+    request.num_preemptions = job.preemptions
+    request.num_blocks = job.num_blocks
+    request.num_cached_blocks = job.num_hashed
+    _follow(job, row)
+    return request
+
+
+def _follow(job: Job, row: Row) -> None:
+    """What is known of a request's life so far."""
+    row.waited_ns = list(job.waited_ns or NOTHING_WAITED)
+    row.waited_ns[0] += job.entered_ns - row.arrival_ns
+    if job.first_scheduled_ns >= 0:
+        row.first_scheduled_ns, row.cached_tokens = job.first_scheduled_ns, 0
+    if job.first_token_ns >= 0:
+        row.first_token_ns, row.last_token_ns = job.first_token_ns, job.last_token_ns
+    if job.itl_max_ns >= 0:
+        row.itl_max_ns = job.itl_max_ns
+    row.emitted_tokens = job.emitted
+    row.resumed_cached_tokens = job.resumed_cached_tokens
+    row.preemptions, row.preempted_tokens = job.preemptions, job.preempted_tokens
+
+
+def _in_flight(going: ExpressAheadReplay, pending: Pending, made: dict[Job, Request]) -> InFlight:
+    """Make the pass in flight as if the plain loops had scheduled it.
+
+    Who was scheduled in it in vain is gone, and nothing of it is left to be folded in.
+    """
+    in_prefill = {job for job, _, _ in pending.prefills}
+    decodes = [job for job in going.express.running if job.placeholders and job not in in_prefill]
+    scheduled = {made[job].request_id: 1 for job in decodes}
+    sampled = scheduled | {made[job].request_id: 1 for job in pending.done}
+    scheduled |= {made[job].request_id: tokens for job, _, tokens in pending.prefills}
+    limit = LIMIT_OF[pending.stop]
+    if pending.cut and pending.stop is Verdict.QUEUES_EMPTY:
+        limit = Limit.BUDGET
+    tokens = pending.decodes + pending.prefill_tokens
+    budget = going.express.config.token_budget
+    output = SchedulerOutput(
+        num_scheduled_tokens=scheduled,
+        scheduled_new_reqs=[],
+        scheduled_resumed_reqs=[],
+        scheduled_running_reqs=[],
+        scheduled_spec_decode_tokens={},
+        scheduled_encoder_inputs={},
+        new_block_ids={},
+        free_encoder_mm_hashes=[],
+        finished_req_ids=set(),
+        token_budget=budget,
+        num_put_aside=0,
+        prefills=[PrefillGrant(made[job], *rest) for job, *rest in pending.prefills],
+        decode_tokens=pending.decodes,
+        context_tokens=pending.context_tokens,
+        victims=[],
+        set_aside=[],
+        lookups={},
+        running_stop=Verdict.LIST_DONE,
+        admission_stop=pending.stop,
+        binding_limit=limit,
+        admissions_cancelled=0,
+        admissions_cancelled_fit=0,
+        budget_stranded=0,
+    )
+    num_seqs = pending.decodes + len(pending.prefills)
+    decided = (budget, tokens, pending.prefill_tokens, pending.decodes, 0)
+    stops = (Verdict.LIST_DONE.label, pending.stop.label, limit.value)
+    first_half = FirstHalf(
+        start_ns=pending.start_ns,
+        decided=(*decided, pending.context_tokens, num_seqs),
+        queues=(pending.running, pending.waiting, 0, 0, 0, pending.admitted, 0),
+        evictions=(0, [], 0, 0, 0, 0, *stops),
+        prefix=(pending.query_tokens, 0),
+        freed_preempt=0,
+        decisions=pending.decisions,
+    )
+    return InFlight(
+        output, first_half, PassResult(pending.duration_ns), sampled, pending.scheduler_ns
+    )

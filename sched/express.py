@@ -1,0 +1,481 @@
+"""The short way for plain text: requests as numbers, nobody walked, nothing built for a pass.
+
+Where a trace holds nothing but prompts and answers, first come first served, a request is the
+handful of numbers of a `Job`, and the passes are
+
+    runs        `run(k)`: k passes in which everybody running decodes one token
+    single      `schedule_pass()`, `fold_pass()`: the decodes, the prompt in hand, whoever comes in
+
+A prompt that was cut has spent its pass's budget, so that it is the last one running and the only
+one that does not decode: the prompt in hand. Of a decoding job only the pass in which it began is
+kept (`began`, `computed`). With that, and p counted from 0,
+
+    who opens a block in pass p    is a bucket, p modulo the block size (`_opens`)
+    who ends in pass p             is in a calendar (`_ends`)
+    how much context is read       grows by one token a job and pass
+
+Where blocks do not suffice for the decodes, the running list is walked and the last ones are
+evicted (`_evict_for_decodes`), as the plain loops do under first come, first served.
+
+Answers are those of the plain loops. What is not covered here is not sent here (`covers`), or goes
+on the plain way, with the state put as the plain loops want it (`express_exit.py`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING
+
+from schedbench.sched.kv_cache.counting import CountingPool, Segment, copied, own_prefix, take_own
+from schedbench.sched.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
+
+
+class Job:
+    """One request; counts of tokens and blocks. Times, ns, are the replay's; -1: not yet."""
+
+    __slots__ = (
+        "began",
+        "cached_tokens",
+        "computed",
+        "emitted",
+        "end",
+        "ends_by_itself",
+        "entered_ns",
+        "first_scheduled_ns",
+        "first_token_ns",
+        "is_prefill_chunk",
+        "itl_max_ns",
+        "last_token_ns",
+        "marks",
+        "num_blocks",
+        "num_hashed",
+        "num_tokens",
+        "place",
+        "placeholders",
+        "preempted_tokens",
+        "preemptions",
+        "resumed_cached_tokens",
+        "row",
+        "segments",
+        "waited_ns",
+        "will_emit",
+    )
+
+    def __init__(
+        self, row: int, prompt_tokens: int, will_emit: int, *, ends_by_itself: bool = False
+    ) -> None:
+        self.row = row
+        self.ends_by_itself = ends_by_itself  # the model does, and no cap is as near
+        self.num_tokens = prompt_tokens  # known ones; of a decoding job, when it began
+        self.will_emit = will_emit  # tokens, until it ends
+        self.emitted = 0
+        self.entered_ns = 0
+        self.marks: list[int] = []  # the waits at its entry into the queue
+        self.place = self.end = -1  # in the running list; the pass of its last token
+        self.began = -1  # the pass in which it began to decode; -1: it does not
+        self.computed = 0  # of a decoding job, when it began
+        self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
+        self.num_blocks = self.num_hashed = 0  # of a decoding job, when it began
+        self.segments: list[Segment] | None = None  # blocks that its evictions left in the pool
+        self.first_scheduled_ns = self.first_token_ns = self.last_token_ns = self.itl_max_ns = -1
+        self.placeholders = 0  # tokens in flight, when the job is handed to the plain loops
+        self.preemptions = self.preempted_tokens = self.resumed_cached_tokens = 0
+        self.waited_ns: list[int] | None = None  # by what held it up
+
+
+class Express:
+    """Text requests, first come first served, and the pool in counts."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.pool = CountingPool(config.num_gpu_blocks)
+        self.waiting: deque[Job] = deque()
+        self.running: dict[Job, None] = {}  # in the order of their admission
+        self.prompt_in_hand: Job | None = None
+        self.index = 0  # of the next pass
+        self.num_decodes = 0
+        self.context_tokens = 0  # of the decodes, computed before the next pass
+        self.num_admissions = 0
+        self._size = config.block_size
+        self._budget = config.tokens_of_pass
+        self._seats = config.seats
+        self._caches = config.enable_prefix_caching
+        self._opens = [0] * (2 * self._size)  # twice over, so that a stretch of it is a slice
+        self._ends: dict[int, list[Job]] = {}
+        self._end_order: list[int] = []  # a heap of the calendar's passes
+        self.blocked: Verdict | None = None  # ends admission while `_floor` blocks are free
+        self._floor = 0
+        # Of the pass scheduled last:
+        self.prefills: list[tuple[Job, int, int]] = []  # job, computed before, new tokens
+        self.num_chunks = 0  # of those, by the running loop: the prompt in hand
+        self.num_resumed = 0
+        self.victims: list[tuple[Job, int]] = []  # with their computed tokens
+        self.blocks_freed = 0  # by the victims
+        self.tokens_left = 0  # of the budget
+        self.running_stop = Verdict.LIST_DONE
+        self.admission_stop = Verdict.QUEUES_EMPTY
+
+    def opens(self) -> list[int]:
+        """How many open a block, by pass modulo the block size."""
+        return self._opens[: self._size]
+
+    def longest_run(self) -> int:
+        """Passes in which nothing but decoding happens; 0 if the next is not one of them."""
+        if self.prompt_in_hand is not None or not self.num_decodes:
+            return 0
+        if self.blocked is None and self.waiting:
+            return 0
+        while not self._ends[self._end_order[0]]:  # evicted, all of them
+            del self._ends[heapq.heappop(self._end_order)]
+        limit = self._end_order[0] - self.index + 1
+        room = self.pool.num_free - self._floor
+        if self.num_decodes * (limit // self._size + 1) <= room:
+            return limit
+        opens, size, index = self._opens, self._size, self.index
+        for num_passes in range(limit):
+            room -= opens[(index + num_passes) % size]
+            if room < 0:
+                return num_passes
+        return limit
+
+    def run(self, num_passes: int) -> list[Job]:
+        """Go through passes in which everybody running decodes; who ended in the last of them."""
+        size, opens = self._size, self._opens
+        cycles, rest = divmod(num_passes, size)
+        phase = self.index % size
+        whole = cycles * self.num_decodes
+        self.pool.take(whole + sum(opens[phase : phase + rest]))
+        if self._caches:
+            phase = (phase + 1) % size  # a block is full a pass before the next one is opened
+            self.pool.num_cached += whole + sum(opens[phase : phase + rest])
+        self.index += num_passes
+        self.context_tokens += num_passes * self.num_decodes
+        return self._end() if self._ends_in(self.index - 1) else []
+
+    def schedule_pass(self) -> bool:
+        """Schedule one pass; False, and nothing done, if it is one for the plain loops.
+
+        Those are a pass that schedules nothing, and one whose only request evicts itself.
+        """
+        self._begin_pass()
+        pool, phase = self.pool, self.index % self._size
+        opening = self._opens[phase]
+        chunk = self.prompt_in_hand
+        if chunk is not None:
+            granted = self._granted(chunk)
+            if granted <= 0:
+                return False
+            need = self._blocks_for(chunk.computed + granted) - chunk.num_blocks
+        if opening > pool.num_free or (chunk is not None and opening + need > pool.num_free):
+            return self._schedule_short()
+        pool.take(opening)
+        if self._caches:
+            pool.num_cached += self._opens[phase + 1]
+        budget = self._budget - self.num_decodes
+        if chunk is not None:
+            self._go_on(chunk, granted, need)
+            budget -= granted
+        self.tokens_left = budget
+        self._admit()
+        return self.num_decodes > 0 or bool(self.prefills)
+
+    def _begin_pass(self) -> None:
+        self.blocked, self._floor = None, 0
+        self.prefills, self.victims = [], []
+        self.num_chunks = self.num_resumed = self.blocks_freed = 0
+        self.running_stop = Verdict.LIST_DONE
+
+    def _go_on(self, chunk: Job, granted: int, need: int) -> None:
+        """Go on with the prompt in hand."""
+        end = chunk.computed + granted
+        self.pool.take(need)
+        chunk.num_blocks += need
+        self._hash(chunk, end)
+        chunk.is_prefill_chunk = end < chunk.num_tokens
+        self.prefills.append((chunk, chunk.computed, granted))
+        self.num_chunks = 1
+
+    def fold_pass(self) -> tuple[list[Job], list[Job]]:
+        """Fold that pass in: who ended, in their order, and whose prompt is computed."""
+        self.index += 1
+        self.context_tokens += self.num_decodes
+        ended = self._end() if self._ends_in(self.index - 1) else []
+        done = []
+        self.prompt_in_hand = None
+        for job, computed, num_new_tokens in self.prefills:
+            job.computed = computed + num_new_tokens
+            if job.is_prefill_chunk:
+                self.prompt_in_hand = job
+                continue
+            job.num_tokens += 1
+            job.emitted += 1
+            done.append(job)
+            if job.emitted < job.will_emit:
+                self._join(job)
+            else:
+                ended.append(job)
+                del self.running[job]
+                self._give_back(job)
+        return ended, done
+
+    def decoded(self, job: Job) -> int:
+        """Passes in which a decoding job got a token so far."""
+        return self.index - job.began
+
+    def part(self, job: Job) -> int:
+        """Take a decoding job off the ledger, its counts brought up to date; passes it decoded."""
+        num_passes = self.index - job.began
+        place = (job.began - job.computed) % self._size
+        self._opens[place] -= 1
+        self._opens[place + self._size] -= 1
+        job.num_tokens += num_passes
+        job.emitted += num_passes
+        job.computed += num_passes
+        self.num_decodes -= 1
+        self.context_tokens -= job.computed
+        job.num_blocks = -(-job.computed // self._size)
+        job.num_hashed = job.computed // self._size if self._caches else 0
+        return num_passes
+
+    def _join(self, job: Job) -> None:
+        """Let a job decode from the next pass on."""
+        job.began = self.index
+        place = (job.began - job.computed) % self._size
+        self._opens[place] += 1
+        self._opens[place + self._size] += 1
+        self.num_decodes += 1
+        self.context_tokens += job.computed
+        end = job.end = self.index + job.will_emit - job.emitted - 1
+        if end in self._ends:
+            self._ends[end].append(job)
+        else:
+            self._ends[end] = [job]
+            heapq.heappush(self._end_order, end)
+
+    def _ends_in(self, index: int) -> bool:
+        return bool(self._end_order) and self._end_order[0] <= index
+
+    def _pop_end(self) -> int:
+        return heapq.heappop(self._end_order)
+
+    def _end(self) -> list[Job]:
+        """Take out the jobs whose last token came in the pass just done."""
+        ended = self._ends.pop(self._pop_end())
+        if len(ended) > 1:
+            ended.sort(key=place_of)
+        for job in ended:
+            self.part(job)
+            del self.running[job]
+            self._give_back(job)
+        return ended
+
+    def _give_back(self, job: Job) -> None:
+        """Return a finished job's blocks; somebody may be let in now."""
+        self.pool.give_back(job.num_blocks - job.num_hashed, job.num_hashed)
+        if job.segments is not None:
+            for segment in job.segments:
+                segment.indices = None  # nobody will ask for them again
+        self.blocked, self._floor = None, 0
+
+    def _hash(self, job: Job, num_tokens: int) -> None:
+        if self._caches:
+            full = num_tokens // self._size
+            self.pool.num_cached += full - job.num_hashed
+            job.num_hashed = full
+
+    def _blocks_for(self, num_tokens: int) -> int:
+        return -(-min(num_tokens, self.config.max_model_len) // self._size)
+
+    def _granted(self, job: Job) -> int:
+        """Tokens for the prompt in hand."""
+        most = self.config.max_model_len - job.computed - 1
+        return min(job.num_tokens - job.computed, self._budget - self.num_decodes, most)
+
+    def _admit(self) -> None:
+        """Let requests in from the head of the queue; notes why that ended, and for how long."""
+        waiting, running = self.waiting, self.running
+        while True:
+            if not waiting:
+                stop = Verdict.QUEUES_EMPTY
+            elif self.tokens_left <= 0:
+                stop = Verdict.BUDGET_SPENT
+                if not self.prefills:
+                    self.blocked = stop
+            elif len(running) >= self._seats:
+                stop = self.blocked = Verdict.SEATS_FULL
+            else:
+                job = waiting[0]
+                hit = self._hit(job, job.segments)
+                wanted = job.num_tokens - hit * self._size
+                if wanted > self.tokens_left and not self.config.chunked_prefill:
+                    stop = Verdict.PROMPT_OVER_BUDGET
+                    if not self.prefills:
+                        self.blocked = stop
+                else:
+                    granted = min(wanted, self.tokens_left)
+                    shortage = self._shortage(job, hit, granted, self.pool.num_free)
+                    if shortage is None:
+                        self._seat(job, hit, granted)
+                        continue
+                    stop, floor = shortage
+                    self._note_shortage(job, stop, floor)
+            self.admission_stop = stop
+            return
+
+    def _hit(self, job: Job, segments: list[Segment] | None) -> int:
+        """Blocks of its own that a job finds again after an eviction."""
+        if segments is None or not self._caches:
+            return 0
+        return own_prefix(segments, (job.num_tokens - 1) // self._size)
+
+    def _shortage(self, job: Job, hit: int, granted: int, free: int) -> tuple[Verdict, int] | None:
+        """Name the term that leaves an admission short, and above how many free blocks it does.
+
+        Hits are free blocks as long as their owner waits, and count as needed.
+        """
+        need = self._blocks_for(hit * self._size + granted)
+        if need > free:
+            return Verdict.KV_BLOCKS_SHORT, 0
+        most = need
+        if self.config.scheduler_reserve_full_isl:
+            whole = self._blocks_for(job.num_tokens)
+            if whole > free:
+                return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE, need
+            most = max(need, whole)
+        if self.running and most + self.config.watermark_blocks > free:
+            return Verdict.KV_BLOCKS_SHORT_WATERMARK, most
+        return None
+
+    def _note_shortage(self, job: Job, stop: Verdict, floor: int) -> None:
+        """Remember a shortage, unless what the head asks for may change while everybody decodes.
+
+        It may where it does not get all it wants: others may take what it would hit, and the next
+        pass has more to give than one that admitted somebody.
+        """
+        if job.num_tokens > self.tokens_left and (job.segments is not None or self.prefills):
+            return
+        self.blocked, self._floor = stop, floor
+
+    def _seat(self, job: Job, hit: int, granted: int) -> None:
+        computed = hit * self._size
+        if hit:
+            assert job.segments is not None
+            take_own(self.pool, job.segments, range(hit))
+        job.num_blocks = self._blocks_for(computed + granted)
+        self.pool.take(job.num_blocks - hit)
+        job.num_hashed = hit
+        self._hash(job, computed + granted)
+        job.is_prefill_chunk = computed + granted < job.num_tokens
+        self.waiting.popleft()
+        self.running[job] = None
+        job.place = self.num_admissions
+        self.num_admissions += 1
+        self.tokens_left -= granted
+        self.prefills.append((job, computed, granted))
+        if job.preemptions:
+            self.num_resumed += 1
+            job.resumed_cached_tokens += computed
+
+    def _schedule_short(self) -> bool:
+        """Schedule a pass in which blocks do not suffice for whoever runs."""
+        if len(self.running) == 1:
+            return False
+        self._evict_for_decodes()
+        if not self.victims:  # they sufficed for the decodes, so that the last one is short
+            assert self.prompt_in_hand is not None
+            self._evict(self.prompt_in_hand)
+            self.running_stop = Verdict.PREEMPTED_SELF
+        self.admission_stop = Verdict.CLOSED_BY_PREEMPTION
+        self.tokens_left = self._budget - self.num_decodes
+        return True
+
+    def _evict_for_decodes(self) -> None:
+        """Give the decodes their blocks in running order, evicting the last ones until it fits."""
+        pool, size, index = self.pool, self._size, self.index
+        for job in list(self.running):
+            if job not in self.running:
+                return  # it was evicted, and all after it
+            if job is self.prompt_in_hand:
+                return
+            computed = job.computed + index - job.began
+            if computed % size == 0:
+                while not pool.num_free:
+                    victim = next(reversed(self.running))
+                    self._evict(victim)
+                    if victim is job:
+                        self.running_stop = Verdict.PREEMPTED_SELF
+                        return
+                pool.take(1)
+            if self._caches and (computed + 1) % size == 0:
+                pool.num_cached += 1
+
+    def _evict(self, job: Job) -> None:
+        """Send a running job to the head of the queue, with nothing computed."""
+        del self.running[job]
+        if job is self.prompt_in_hand:
+            self.prompt_in_hand = None
+        else:
+            self._ends[job.end].remove(job)
+            self.part(job)
+        self.victims.append((job, job.computed))
+        job.preemptions += 1
+        job.preempted_tokens += job.computed
+        job.computed = 0
+        job.is_prefill_chunk = False
+        self.blocks_freed += job.num_blocks
+        segment = self.pool.give_back_evicted(job.num_blocks - job.num_hashed, job.num_hashed)
+        job.num_blocks = job.num_hashed = 0
+        if segment is not None:
+            job.segments = [*(job.segments or ()), segment]
+        self.waiting.appendleft(job)
+
+    def admissions_that_fit(self) -> int:
+        """Count the admissions that the preemption of the pass just scheduled has cancelled."""
+        victims = {job for job, _ in self.victims}
+        memo: dict[int, Segment] = {}
+        pool = self.pool.what_if(memo)
+        budget, seats, fit = self.tokens_left, self._seats - len(self.running), 0
+        for job in self.waiting:
+            if job in victims:
+                continue
+            if budget <= 0 or fit >= seats:
+                break
+            segments = job.segments and [copied(each, memo) for each in job.segments]
+            hit = self._hit(job, segments)
+            wanted = job.num_tokens - hit * self._size
+            if wanted > budget and not self.config.chunked_prefill:
+                break
+            granted = min(wanted, budget)
+            if self._shortage(job, hit, granted, pool.num_free):
+                break
+            if hit:
+                take_own(pool, segments or (), range(hit))
+            pool.take(self._blocks_for(hit * self._size + granted) - hit)
+            budget -= granted
+            fit += 1
+        return fit
+
+
+def place_of(job: Job) -> int:
+    """Sort jobs as they stand in the running list."""
+    return job.place
+
+
+def covers(config: SchedulerConfig) -> bool:
+    """Whether all that a scheduler is set up for is covered here."""
+    return (
+        config.policy == "fcfs"
+        and config.passes_in_flight == 1 + config.runs_ahead
+        and config.seats <= config.tokens_of_pass
+        and not config.num_speculative_tokens
+        and config.max_loras is None
+        and config.kv_role is None
+        and config.prefill_interval == 1
+        and not config.threshold
+        and not config.long_prefill_token_threshold_adaptive
+        and not config.is_encoder_decoder
+    )

@@ -1,0 +1,159 @@
+"""The express way with a pass in flight: pass x is scheduled before pass x - 1 is folded in.
+
+What differs from express.py is when things are seen:
+
+    a prompt computed in pass y    decodes from pass y + 1 on, before its first token has come
+    a last token, in pass e        is seen by the fold after the schedule of pass e + 1; there the
+                                   job is stepped over if its cap is sure to be reached, or
+                                   scheduled in vain if the model ends it by itself
+    a full block                   is hashed by the schedule that opens the next one
+
+Counts of a decoding job run ahead as well: they are those it has once the pass in flight is folded
+in. An eviction, which leaves a token in flight without its place, is one for the plain loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.sched.express import Express, Job, place_of
+
+if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
+
+
+class ExpressAhead(Express):
+    """As `Express`; `fold_pass` is for the pass before the one scheduled last."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        super().__init__(config)
+        self.joining: list[Job] = []  # their prompts are computed by the pass in flight
+        self.ending: list[Job] = []  # in flight with their last token
+        self._leaving: list[Job] = []  # the same, when the last pass was scheduled
+        self._num_hashed_already = 0  # of the blocks filled by those who begin to decode now
+        # Of the pass scheduled last, whoever decodes in vain included:
+        self.decodes_scheduled = 0
+        self.context_scheduled = 0
+        self.num_in_vain = 0
+
+    def longest_run(self) -> int:
+        """Passes that can be scheduled in which all running decode; 0 if the next is not one."""
+        self.settle()
+        return 0 if self.ending else super().longest_run()
+
+    def run(self, num_passes: int) -> list[Job]:
+        """Schedule so many passes. Nobody ends: the last token of whoever might is in flight."""
+        phase = self.index % self._size
+        cycles, rest = divmod(num_passes, self._size)
+        opened = cycles * self.num_decodes + sum(self._opens[phase : phase + rest])
+        self.pool.take(opened)
+        if self._caches:
+            self.pool.num_cached += opened - self._num_hashed_already
+        self._num_hashed_already = 0
+        self.index += num_passes
+        self.context_tokens += num_passes * self.num_decodes
+        return []
+
+    def schedule_pass(self) -> bool:
+        """Schedule one pass; False, and nothing done, if it is one for the plain loops.
+
+        Those are a pass that schedules nothing, and one that has to evict.
+        """
+        self._begin_pass()
+        pool, size = self.pool, self._size
+        in_vain = [job for job in self.ending if job.ends_by_itself]
+        opening_in_vain = [job for job in in_vain if job.computed % size == 0]
+        opening = self._opens[self.index % size] + len(opening_in_vain)
+        num_decodes = self.num_decodes + len(in_vain)
+        budget = self._budget - num_decodes
+        chunk, granted, need = self.prompt_in_hand, 0, 0
+        if chunk is not None:
+            most = self.config.max_model_len - chunk.computed - 1
+            granted = min(chunk.num_tokens - chunk.computed, budget, most)
+            need = self._blocks_for(chunk.computed + granted) - chunk.num_blocks
+            if granted <= 0:
+                return False
+        if opening + need > pool.num_free:
+            return False
+        self._settle_blocks(opening, opening_in_vain)
+        if chunk is not None:
+            self._go_on(chunk, granted, need)
+        self.tokens_left = budget - granted
+        self._admit()
+        if not (num_decodes or self.prefills or self.ending):
+            return False
+        self.decodes_scheduled, self.num_in_vain = num_decodes, len(in_vain)
+        self.context_scheduled = self.context_tokens + sum(job.computed for job in in_vain)
+        self.index += 1
+        self.context_tokens += self.num_decodes
+        self._leaving, self.ending = self.ending, []
+        self.prompt_in_hand = None
+        for job, computed, num_new_tokens in self.prefills:
+            job.computed = computed + num_new_tokens
+            if job.is_prefill_chunk:
+                self.prompt_in_hand = job
+            else:
+                self.joining.append(job)
+        return True
+
+    def fold_pass(self) -> tuple[list[Job], list[Job]]:
+        """Fold in the pass before the one scheduled last; who ended, in their order."""
+        ended, self._leaving = self._leaving, []
+        for job in ended:
+            held = job.computed
+            seen = held // self._size if job.began < 0 else (held - 1) // self._size
+            if self._caches:
+                job.num_hashed = held // self._size
+                if not job.ends_by_itself:  # no schedule saw its last block full
+                    self.pool.num_cached += job.num_hashed - seen
+            job.num_blocks = -(-(held + job.ends_by_itself) // self._size)
+            del self.running[job]
+            self._give_back(job)
+        return ended, []
+
+    def settle(self) -> None:
+        """Let decode whose prompts are computed, and take out whose last token is in flight."""
+        for job in self.joining:
+            job.num_tokens += 1
+            job.emitted += 1
+            if job.emitted == job.will_emit:
+                self.ending.append(job)
+                continue
+            self._num_hashed_already += job.computed % self._size == 0
+            self._join(job)
+        self.joining.clear()
+        last = self.index - 1
+        if self._ends_in(last):
+            jobs = self._ends.pop(self._pop_end())
+            for job in jobs:
+                self.part(job)
+            self.ending += jobs
+            self.ending.sort(key=place_of)
+
+    def in_flight(self) -> list[Job]:
+        """Whoever has a token in flight, in running order; after `settle`."""
+        return [job for job in self.running if job is not self.prompt_in_hand]
+
+    def take_back(self, job: Job) -> int:
+        """Give a job the counts from before its token in flight; the passes it decoded till then.
+
+        Its prompt, if that is what is in flight, is not decoded: -1 then.
+        """
+        job.placeholders = 1
+        if job not in self.ending:
+            self.part(job)
+        job.num_tokens -= 1
+        job.emitted -= 1
+        if not 0 <= job.began < self.index:
+            return -1
+        if self._caches:  # the last full block is hashed by the schedule that comes
+            job.num_hashed = (job.computed - 1) // self._size
+        return self.index - 1 - job.began
+
+    def _settle_blocks(self, opening: int, in_vain: list[Job]) -> None:
+        """Open the decodes' blocks, and hash those that became full."""
+        self.pool.take(opening)
+        if self._caches:
+            prompts_only = sum(job.began < 0 for job in in_vain)
+            self.pool.num_cached += opening - self._num_hashed_already - prompts_only
+        self._num_hashed_already = 0
