@@ -78,7 +78,8 @@ def compare(
 
     check_plot(plot=plot, form=printing.chosen)
     if by is not None:
-        stored = [StoredRun.open(run) for run in runs or []] or [newest()]
+        opened = [StoredRun.open(run) for run in runs or []] or [newest()]
+        stored = [run.of_a_replay("--by") for run in opened]
         if plot:
             raise UsageError("--plot draws run against run, and --by splits requests: give one")
         print_view(_split_view(stored, by.value), printing.chosen)

@@ -138,7 +138,7 @@ def explain(
     if run is None:
         stored = newest(allow_incomplete=True)
     else:
-        stored = StoredRun.open(run, allow_incomplete=True)
+        stored = StoredRun.open(run, allow_incomplete=True).of_a_replay("explain")
     refuse_untold(stored, "explain")
     view = _view(stored, question, replaying)
     print_view(named(view, stored.release), printing.chosen)

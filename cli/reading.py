@@ -46,8 +46,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="azure, mooncake, burstgpt, bailian or columns; found out by the content "
-            "if not given.",
+            help="azure, mooncake, burstgpt, bailian, vllm-spans, recording or columns; found out "
+            "by the content if not given. vllm-iterations makes a run of a server's log.",
             show_default=False,
             rich_help_panel=READING,
         ),

@@ -151,7 +151,7 @@ def _open(paths: Sequence[Path]) -> list["StoredRun"]:
         return [run]
     found = []
     for path in paths:
-        run = StoredRun.open(path, allow_incomplete=True)
+        run = StoredRun.open(path, allow_incomplete=True).of_a_replay("a report")
         if not run.is_complete and not (run.manifest.get("stalled") and run.summary):
             run = StoredRun.open(path)  # raises, saying what to do
         refuse_untold(run, "a report")

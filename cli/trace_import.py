@@ -1,11 +1,15 @@
 """`schedbench trace import`: any known format to this project's schema."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedbench.cli.options import Printing
 from schedbench.cli.reading import Reading, import_options
 from schedbench.cli.trace_files import Target, TraceToRead
+from schedbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from schedbench.results.sheet import View
 
 
 def import_(*, trace: TraceToRead, reading: Reading, target: Target, printing: Printing) -> None:
@@ -14,17 +18,47 @@ def import_(*, trace: TraceToRead, reading: Reading, target: Target, printing: P
     schedbench trace import conv.csv.gz -o conv.parquet
 
     schedbench trace import log.csv --map arrival=ts:ms,prompt=isl,output=osl -o log.parquet
+
+    schedbench trace import recordings/20260731T141503Z-engine0 -o served.parquet
+
+    schedbench trace import server.log --input-format vllm-iterations -o runs/served
     """
     from schedbench.cli.print_view import print_view
     from schedbench.cli.trace_sheets import written_view
+    from schedbench.results import iteration_log
     from schedbench.workloads.importers.registry import import_trace
 
     target.check()
     options = import_options(reading)
+    if reading.input_format == iteration_log.NAME:
+        if options.changed():
+            raise UsageError(f"{iteration_log.NAME} is read without options; leave them out")
+        print_view(_run_view(trace, target), printing.chosen)
+        return
     imported = import_trace(trace, fmt=reading.input_format, options=options)
     target.write(imported)
     told = list(_told(imported.provenance, was_given=reading.input_format is not None))
     print_view(written_view(imported, target.file, told), printing.chosen)
+
+
+def _run_view(log: str, target: Target) -> "View":
+    """Passes that a server logged become a run folder, for `compare`."""
+    from pathlib import Path
+
+    from schedbench.cli.trace_sheets import view_of
+    from schedbench.results.iteration_log import import_iterations
+    from schedbench.results.units import duration, number
+
+    found = import_iterations(Path(log), target.file)
+    rows = [
+        ("passes", number(found.passes)),
+        ("busy", duration(found.busy_ns)),
+        *(("note", note) for note in found.notes),
+        ("written to", str(target.file)),
+        ("next", f"schedbench compare RUN {target.file} --across-traces"),
+    ]
+    data = {"path": str(target.file), "passes": found.passes, "notes": list(found.notes)}
+    return view_of(rows, data)
 
 
 def _told(found: dict[str, Any], *, was_given: bool) -> Iterator[tuple[str, str]]:

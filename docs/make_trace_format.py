@@ -114,6 +114,8 @@ Every row, each time; see `bad-input.md` for what is said.
 """
 
 TAIL = """
+A folder that the recording scheduler wrote is imported too; see [recording](recording.md).
+
 A format is recognised by content, never by name, and `.gz` and `.zst` are read directly, from any
 path or URI that pyarrow knows. For all of them: `--on-zero-output error|drop|one` (failed requests
 state no output tokens; the default refuses the file), `--strict-order` (refuse instead of sorting),

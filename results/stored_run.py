@@ -1,7 +1,7 @@
 """A run read back from its folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from schedbench.results.pass_log import (
     TIMING_COLUMNS,
     request_columns,
 )
+from schedbench.results.pass_metrics import told_metrics
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
 OWN_FLAGS = (
@@ -51,12 +52,15 @@ class StoredRun:
             )
         manifest = _read_json(folder / MANIFEST)
         _check_version(folder, manifest.get("schema_version"))
-        if not manifest.get("complete") and not allow_incomplete:
+        if not manifest.get("complete") and not allow_incomplete and "recording" not in manifest:
             raise RunStoreError(
                 f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
             )
         summary = folder / SUMMARY
-        return cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
+        run = cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
+        if run.recording is not None and not run.summary:
+            return replace(run, summary=told_metrics(run.passes()))
+        return run
 
     @property
     def name(self) -> str:
@@ -80,6 +84,23 @@ class StoredRun:
     def release(self) -> str:
         """Whose decisions these are, in words: a release of vLLM, or a mixture."""
         return str(self.manifest.get("release") or f"vLLM {self.manifest.get('vllm_version')}")
+
+    @property
+    def recording(self) -> dict[str, Any] | None:
+        """What a recorded server's manifest says of the recording; None for a replay.
+
+        What is in the files of an interrupted one is whole.
+        """
+        return self.manifest.get("recording")
+
+    def of_a_replay(self, what: str) -> Self:
+        """This run; `what` says who needs it. Raises RunStoreError for one that a server wrote."""
+        if self.recording is None:
+            return self
+        raise RunStoreError(
+            f"{self.path} was written by a server, and {what} needs a replay: import its trace "
+            "with `schedbench trace import`, replay that, and name the replay's folder."
+        )
 
     @property
     def is_complete(self) -> bool:

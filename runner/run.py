@@ -22,12 +22,12 @@ from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedL
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.express import COVERED, ExpressReplay
 from schedbench.runner.express_ahead import ExpressAheadReplay
+from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
 from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
-from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.requests import RequestSource
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from schedbench.results.row_buffer import Log
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
+    from schedbench.runner.replay import Progress, Replay
     from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
@@ -163,7 +164,7 @@ def replay(
                 express = kind(
                     prepared, config, runner, recorder, logs, make_source(prepared, config)
                 )
-            replaying = Replay(
+            replaying = replay_class(runner, prepared)(
                 scheduler=scheduler,
                 arrivals=OpenLoop(())
                 if express

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
+from schedbench.runner.following import replay_class
 from schedbench.runner.plugins import load_policy, load_scheduler
 from schedbench.runner.record import Recorder
-from schedbench.runner.replay import Progress, Replay
 from schedbench.runner.run import make_arrivals
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from schedbench.runner.api import Runner
+    from schedbench.runner.replay import Progress, Replay
     from schedbench.runner.run import ReplayOptions
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
@@ -96,7 +97,7 @@ def watch(
     world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
     policy = load_policy(options.policy_class)
     scheduler = load_scheduler(options.scheduler)(config, world.store, policy)
-    replay = Replay(
+    replay = replay_class(runner, trace)(
         scheduler=scheduler,
         arrivals=make_arrivals(trace, config, options),
         world=world,

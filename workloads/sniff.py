@@ -16,6 +16,7 @@ _BY_COLUMNS = (
     ("bailian", frozenset({"chat_id", "parent_chat_id", "timestamp", "input_length"})),
     ("mooncake", frozenset({"timestamp", "input_length", "output_length"})),
     ("mooncake", frozenset({"timestamp", "text_input", "output_length"})),
+    ("vllm-spans", frozenset({"resourceSpans"})),
 )
 """The first whose columns are all there; the more particular stand first."""
 

@@ -19,6 +19,7 @@ from schedbench.runner.run import ReplayOptions, prepare
 from schedbench.runner.watch import watch
 from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.importers.options import ImportOptions
+from schedbench.workloads.importers.recording import is_recording
 from schedbench.workloads.importers.registry import IMPORTERS, load_trace
 from schedbench.workloads.sniff import OWN_FORMAT, sniff
 from schedbench.workloads.too_long import TooLong
@@ -26,6 +27,8 @@ from schedbench.workloads.transform import slice_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from schedbench.results.stored_run import StoredRun
     from schedbench.runner.api import Runner
@@ -77,14 +80,14 @@ def look_on(rerun: Rerun, watcher: Watcher, progress: Progress | None = None) ->
     Raises:
         RunStoreError: a pass is decided otherwise than it was when the run was stored.
     """
-    log = rerun.run.passes(["decisions", "duration_ns"])
+    log = rerun.run.passes(["decisions", "duration_ns", "start_ns"])
     known = log.column("decisions").to_numpy()
     runner = None if rerun.run.is_complete else same_times(rerun.run)
     watched = watch(
         rerun.prepared(),
         rerun.config,
         rerun.options,
-        runner or RecordedRunner(log.column("duration_ns").to_pylist(), name=rerun.run.name),
+        runner or _own_times(rerun.run, log),
         watcher,
         passes=None if runner else len(known),
         progress=progress,
@@ -99,6 +102,13 @@ def look_on(rerun: Rerun, watcher: Watcher, progress: Progress | None = None) ->
             "about it would be true. Replay the trace again"
         )
     return watched
+
+
+def _own_times(run: StoredRun, log: pa.Table) -> RecordedRunner:
+    """The run's own times; of one that followed a recorded server, also when its passes began."""
+    follows = run.manifest.get("runner_details", {}).get("follows_server")
+    starts = log.column("start_ns").to_pylist() if follows else ()
+    return RecordedRunner(log.column("duration_ns").to_pylist(), None, run.name, starts)
 
 
 def same_times(run: StoredRun) -> Runner | None:
@@ -164,7 +174,9 @@ def _trace(run: StoredRun, trace_path: str | None) -> Trace:
 
 def _read(path: str, provenance: Mapping[str, Any]) -> Trace:
     """Read and cut a trace as it was read and cut for the run."""
-    if sniff(path) == OWN_FORMAT or provenance.get("format") not in IMPORTERS:
+    if is_recording(path):
+        trace = load_trace(path, options=ImportOptions(**provenance.get("options", {})))
+    elif sniff(path) == OWN_FORMAT or provenance.get("format") not in IMPORTERS:
         trace = load_trace(path)
     else:
         options = ImportOptions(**provenance["options"])

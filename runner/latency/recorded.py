@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 class RecordedRunner:
     """Pass i takes `durations_ns[i]`; it must schedule `tokens[i]` tokens, as it did then.
 
+    `starts_ns` are there where a server was recorded: it does not start a pass the moment that it
+    could, so the replay follows them (runner/following.py).
+
     Raises (in `execute`):
         UsageError: the replay left the recorded course, so that its times mean nothing here.
     """
@@ -28,22 +31,28 @@ class RecordedRunner:
     durations_ns: Sequence[int]
     tokens: Sequence[int] | None = None
     name: str = "recorded"
+    starts_ns: Sequence[int] = ()
     needs_block_ids = False
 
     @classmethod
     def from_run(cls, path: str | Path) -> Self:
         """Take the times of a stored run. Raises RunStoreError where there is none."""
-        table = StoredRun.open(path).passes(["duration_ns", "tokens_scheduled"])
+        stored = StoredRun.open(path)
+        table = stored.passes(["start_ns", "duration_ns", "tokens_scheduled"])
+        if stored.recording is not None:
+            _refuse_gaps(stored)
         return cls(
             table.column("duration_ns").to_pylist(),
             table.column("tokens_scheduled").to_pylist(),
             Path(path).name,
+            () if stored.recording is None else table.column("start_ns").to_pylist(),
         )
 
     def open(self, config: SchedulerConfig) -> RunnerInfo:  # noqa: ARG002 - checked pass by pass
         self._next = 0
         description = f"recorded times of {self.name}"
-        return RunnerInfo("recorded", "recorded", description, {"passes": len(self.durations_ns)})
+        details = {"passes": len(self.durations_ns), "follows_server": bool(self.starts_ns)}
+        return RunnerInfo("recorded", "recorded", description, details)
 
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
         index = self._next
@@ -63,3 +72,20 @@ class RecordedRunner:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _refuse_gaps(stored: StoredRun) -> None:
+    """A recording that lost something cannot be followed pass by pass."""
+    recording = stored.recording or {}
+    lost, reason = recording.get("dropped", {}), recording.get("not_replayable")
+    if lost:
+        told = ", ".join(f"{count} {what}" for what, count in lost.items())
+        raise UsageError(
+            f"{stored.path} lost messages ({told}), so its passes cannot be followed; record again "
+            "with a larger SCHEDBENCH_RECORD_QUEUE, or replay its trace with a modelled time"
+        )
+    if reason:
+        raise UsageError(
+            f"{stored.path}: {reason}, so its passes cannot be followed; replay its trace with a "
+            "modelled time"
+        )

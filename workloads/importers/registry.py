@@ -11,11 +11,15 @@ from schedbench.workloads.importers.columns import COLUMNS
 from schedbench.workloads.importers.mooncake import MOONCAKE
 from schedbench.workloads.importers.options import DEFAULT_OPTIONS, ImportOptions
 from schedbench.workloads.importers.publish import publish
+from schedbench.workloads.importers.recording import NAME as RECORDING
+from schedbench.workloads.importers.recording import import_recording, is_recording
+from schedbench.workloads.importers.vllm_spans import VLLM_SPANS
 from schedbench.workloads.sniff import OWN_FORMAT, describe_head, sniff
 from schedbench.workloads.store import read_trace
 from schedbench.workloads.trace import Trace
 
-IMPORTERS = {importer.name: importer for importer in (AZURE, MOONCAKE, BURSTGPT, BAILIAN, COLUMNS)}
+ALL = (AZURE, MOONCAKE, BURSTGPT, BAILIAN, VLLM_SPANS, COLUMNS)
+IMPORTERS = {importer.name: importer for importer in ALL}
 
 _OF_SOME_FORMATS = frozenset().union(*(importer.options for importer in IMPORTERS.values()))
 """Options that would be without effect on formats that do not list them."""
@@ -31,6 +35,8 @@ def load_trace(
 
     Raises TraceError naming row, column, rule and remedy; UsageError for options that do not fit.
     """
+    if fmt in (None, RECORDING) and is_recording(path):
+        return import_recording(path, options)
     named = fmt or ("columns" if options.mapping else sniff(path))
     if named != OWN_FORMAT:
         return import_trace(path, fmt=named, options=options)
@@ -47,6 +53,8 @@ def import_trace(
     options: ImportOptions = DEFAULT_OPTIONS,
 ) -> Trace:
     """Import a file of another format: `fmt` by name, or found out by the file's content."""
+    if fmt in (None, RECORDING) and is_recording(path):
+        return import_recording(path, options)
     source = find(path)
     named = fmt or ("columns" if options.mapping else sniff(path))
     if named is None:
