@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from schedbench.runner.fuzz_parity import Case
     from schedbench.runner.golden_log import GoldenLog
 
-MOST_CASES = 300  # of a fault, until it has to be found
+MOST_CASES = 600  # of a fault, until it has to be found
 MOST_TRIES = 60  # of smaller cases, for one that still differs
 
 
