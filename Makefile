@@ -1,10 +1,16 @@
 # Each target does all its own set-up: an interpreter is found by running it, the
 # environment is made in .venv, the project is installed there, then the job is done.
 SHELL := /bin/bash
+comma := ,
 .DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+
+# `make test` runs the torch checks too; TEST_EXTRAS=dev leaves them, and torch, out.
+TEST_EXTRAS := dev,torch,torch-test
+TEST_STAMP := $(VENV)/.installed-for-test-$(subst $(comma),-,$(TEST_EXTRAS))
+TORCH_CHECKS := $(if $(findstring torch-test,$(TEST_EXTRAS)),required,left out)
 
 # The real scheduler, for parity: `make vllm-env VERSION=0.33.0`. 0.26.0 has a small CPU wheel.
 VERSION := 0.26.0
@@ -16,16 +22,16 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 PEERS := dynamo vidur
 PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
-.PHONY: vllm-env parity baselines help replay test check format acceptance bench clean
+.PHONY: vllm-env parity real-class baselines help replay test check format acceptance bench clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
-	@echo "make test        run the tests"
+	@echo "make test        run the tests; TEST_EXTRAS=dev leaves out those that need torch"
 	@echo "make check       lint and types"
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
-	@echo "make parity VERSION=0.26.0    random cases and lock-step beside that release"
+	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
 	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
-	@echo "make acceptance TRACES=DIR   the figures that need the public traces"
+	@echo "make acceptance TRACES=DIR   the figures that need the public traces; writes docs/public-traces.md"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -36,6 +42,10 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "schedbench needs Python 3.11 or newer with the venv module, and found none on the PATH" >&2; exit 1; fi; \
 	$$found -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(TEST_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(TEST_EXTRAS)]'
 	@touch $@
 
 vllm-env: $(VLLM_STAMP)
@@ -52,8 +62,8 @@ $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
 replay: $(STAMP)
 	@$(BIN)/schedbench replay
 
-test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+test: $(TEST_STAMP)
+	SCHEDBENCH_TORCH="$(TORCH_CHECKS)" $(BIN)/python -m pytest -n 2 -rs
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -64,14 +74,35 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The real class beside ours: its logs made again, random cases, the sample in lock-step.
+# The real class beside ours: its logs made again, the same replays, random cases with what of its
+# source they reach, planted faults, the sample in lock-step. Where that release cannot be installed
+# its golden logs are run, and the target fails. What is printed is kept for docs/make_parity.py.
 CASES := 2000
-parity: $(VLLM_STAMP)
-	@$(VLLM_VENV)/bin/python -m schedbench.runner.record_golden --check tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))/*.jsonl.gz
-	$(VLLM_VENV)/bin/schedbench verify --golden tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
-	$(VLLM_VENV)/bin/schedbench verify --fuzz $(CASES)
-	$(VLLM_VENV)/bin/schedbench verify --limit 500 --no-async-scheduling
-	$(VLLM_VENV)/bin/schedbench verify --limit 500 --async-scheduling
+GOLDEN := tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-0.33)
+SAID := build/parity-$(VERSION)
+REAL := PYTHONPATH=tests/support $(VLLM_VENV)/bin/python
+
+parity: $(STAMP)
+	@if $(MAKE) --no-print-directory vllm-env VERSION=$(VERSION); then \
+	  $(MAKE) --no-print-directory real-class VERSION=$(VERSION) CASES=$(CASES); \
+	else \
+	  $(BIN)/schedbench verify --golden $(GOLDEN); \
+	  echo "parity: golden files only; the class of vLLM $(VERSION) cannot be installed here and was not run" >&2; exit 1; \
+	fi
+
+real-class: $(STAMP) $(VLLM_STAMP)
+	@mkdir -p $(SAID)
+	@echo "parity: the class of vLLM $(VERSION) itself is run"
+	$(BIN)/python -m pytest tests/parity --vllm-python $(VLLM_VENV)/bin/python
+	@set -o pipefail; $(REAL) -m schedbench verify --golden $(GOLDEN) | tee $(SAID)/golden.txt
+	@set -o pipefail; $(REAL) tests/parity/same_runs.py | tee $(SAID)/replays.txt
+	@set -o pipefail; $(REAL) tests/parity/reached.py --cases $(CASES) | tee $(SAID)/random.txt
+	@set -o pipefail; $(REAL) tests/parity/find_faults.py | tee $(SAID)/faults.txt
+	@set -o pipefail; $(REAL) tests/parity/switched.py $(CASES) | tee $(SAID)/switched.txt
+	@set -o pipefail; for mode in no-async-scheduling async-scheduling; do \
+	  $(REAL) -m schedbench verify --limit 500 --vllm-version $(VERSION) --$$mode || exit 1; \
+	done | tee $(SAID)/sample.txt
+	@echo "parity: the class of vLLM $(VERSION) itself was run"
 
 # After a change of decisions that is meant: write the project's own baselines, then look at the diff.
 baselines: $(STAMP)
@@ -80,6 +111,7 @@ baselines: $(STAMP)
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/acceptance --traces "$(abspath $(TRACES))" -n 2
+	$(BIN)/python docs/make_public_answers.py "$(abspath $(TRACES))"
 
 # A peer that does not install is left out.
 .venv-peers-%/.installed: bench/requirements-%.txt

@@ -1,11 +1,13 @@
 """`schedbench compare`: stored runs side by side."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.cli.causes import Causing, causes_between
 from schedbench.cli.options import OUTPUT, Printing
 from schedbench.cli.plots import COLUMNS, Plot, check_plot
 from schedbench.errors import UsageError
@@ -57,6 +59,7 @@ def compare(
     runs: Runs = None,
     by: SplitBy = None,
     across_traces: AcrossTraces = False,
+    causing: Causing,
     printing: Printing,
     plot: Plot = False,
 ) -> None:
@@ -65,6 +68,9 @@ def compare(
     schedbench compare runs/A runs/B
 
     schedbench compare runs/A --by client
+
+    Between runs of different releases of vLLM the behaviour that made them part is looked for, by
+    replays with one switched at a time.
     """
     from schedbench.cli.plots import show_plots
     from schedbench.cli.print_view import print_view
@@ -84,30 +90,33 @@ def compare(
             "split a single run, give --by client"
         )
     stored = [StoredRun.open(run) for run in runs or []]
-    print_view(_view(stored, across_traces=across_traces), printing.chosen)
+    print_view(_view(stored, causing, across_traces=across_traces), printing.chosen)
     if plot:
         show_plots([(chr(ord("A") + at), run.passes(COLUMNS)) for at, run in enumerate(stored)])
 
 
-def _view(runs: list["StoredRun"], *, across_traces: bool) -> "View":
+def _view(runs: list["StoredRun"], causing: Causing, *, across_traces: bool) -> "View":
     from schedbench.results.compare import compare as compare_runs
     from schedbench.results.comparison_sheets import comparison_view
+    from schedbench.results.warnings import warn_sweep
     from schedbench.results.winners import COMPARED, winners_and_losers
 
     comparison = compare_runs(runs, across_traces=across_traces)
+    warnings = warn_sweep([run.summary for run in runs])
     if len({run.trace_digest for run in runs}) > 1:
-        return comparison_view(comparison)
+        return replace(comparison_view(comparison), warnings=tuple(warnings))
     tables = [run.requests() for run in runs]
     changes = [
         [winners_and_losers(tables[0], table, metric) for metric in COMPARED]
         for table in tables[1:]
     ]
-    return comparison_view(comparison, changes)
+    view = comparison_view(comparison, changes, causes_between(runs, causing))
+    return replace(view, warnings=tuple(warnings))
 
 
 def _split_view(runs: list["StoredRun"], by: str) -> "View":
-    from schedbench.cli.split_sheet import split_view
     from schedbench.results.fairness import split
+    from schedbench.results.split_sheet import split_view
 
     parts = [
         split(

@@ -32,7 +32,7 @@ def config(*, flags: Flags, serving: Serving, printing: Printing) -> None:
     from schedbench.cli.print_view import print_view
 
     settings = settle(flags.given, flags.serve_args, serving.given)
-    derived = settings.deployment.derived(settings.given)
+    derived = settings.deployment.derived(settings.flags)
     try:
         built = settings.config()
     except SchedbenchError:
@@ -59,15 +59,15 @@ def _view(settings: Settings, server: dict[str, Any], built: "SchedulerConfig | 
     sheets = (_flags(rows), _derived(derived), _server(settings, terms), _places(rows))
     warnings = built.warnings() if built is not None else []
     if built is not None:
-        warnings += settings.deployment.warnings(built, settings.given)
+        warnings += settings.deployment.warnings(built, settings.flags)
     return View("", sheets, _flat(rows), data, tuple(warnings))
 
 
 def _terms(settings: Settings) -> tuple["Term", ...]:
     """The sum that the KV pool is; none where the pool is given or no GPU's memory is known."""
-    if "num_gpu_blocks" in settings.given or settings.deployment.recorded is not None:
+    if "num_gpu_blocks" in settings.flags or settings.deployment.recorded is not None:
         return ()
-    planned = settings.deployment.pool(settings.given)
+    planned = settings.deployment.pool(settings.flags)
     return () if planned is None else planned.terms
 
 
@@ -76,11 +76,13 @@ def _row(
 ) -> dict[str, Any]:
     if name in settings.given:
         source = "given"
+    elif name in settings.standing_in:
+        source = "set"
     else:
         source = "assumed" if name in ABOUT_THE_SERVER else "default"
     return {
         "flag": shown_option(name),
-        "value": settings.given.get(name, server.get(name, FLAGS[name].default)),
+        "value": settings.flags.get(name, server.get(name, FLAGS[name].default)),
         "source": source,
         "inert": inert.get(name),
         "read_in": FLAGS[name].metadata["read_in"],
@@ -118,7 +120,7 @@ def _server(settings: Settings, terms: Sequence["Term"]) -> "Sheet":
     """Where times, pool and the size of a pass come from."""
     from schedbench.results.sheet import facts
 
-    deployment, given = settings.deployment, settings.given
+    deployment, given = settings.deployment, settings.flags
     told = [("time", deployment.description)]
     if deployment.recorded is None:
         rule = f"vLLM's default for {deployment.batch_rule(given).rule}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
+from schedbench.cli.release import release_set, tell_installed
 from schedbench.cli.serve_args import ServeArgs, parse_serve_args
 from schedbench.cli.serving import assumed_serving, known_model, make_deployment, spelling
 from schedbench.cli.values import FLAGS, parse_value, show_value, shown_option
@@ -33,7 +34,8 @@ _DECIDE_THE_POOL = {"num_gpu_blocks", "gpu", "gpu_memory_utilization", "recorded
 class Settings:
     """What a command line says: `given` by flag, what serves, and flags that stand in.
 
-    A flag that stands in holds where it is not given; it belongs to the shipped sample.
+    A flag that stands in holds where it is not given: the shipped sample's pool, a release that the
+    surroundings set.
     """
 
     given: dict[str, Any]
@@ -84,10 +86,17 @@ def settle(
     *,
     is_sample: bool = False,
     axes: Mapping[str, Any] | None = None,
+    has_release: bool = False,
 ) -> Settings:
     """Put `--serve-args` and single options together; the single ones win, and it is said.
 
-    `axes` is what a sweep varies, which is in neither of the two.
+    Args:
+        given: flags as typed.
+        serve_args: a server's command line.
+        serving: model, GPU, source of time.
+        is_sample: the shipped sample is replayed, on a pool of its own.
+        axes: what a sweep varies, which is in none of the others.
+        has_release: something else says which release is followed, such as a baseline.
     """
     served = ServeArgs() if serve_args is None else parse_serve_args(serve_args)
     said = {*given, *serving, *(axes or {})}
@@ -100,13 +109,20 @@ def settle(
             )
     for about, names in served.without_effect.items():
         console.note(f"no effect on scheduling: {', '.join(names)} ({about})")
+    standing_in = (
+        {} if not is_sample or said & _DECIDE_THE_POOL else {"num_gpu_blocks": SAMPLE_BLOCKS}
+    )
+    if "recorded" not in serving and not has_release:
+        standing_in |= {} if "vllm_version" in said else release_set()
+        followed = {"vllm_version": FLAGS["vllm_version"].default, **standing_in, **given}
+        tell_installed((axes or {}).get("vllm_version", [followed["vllm_version"]]))
     if "recorded" in serving:
         console.note(f"flags that are not given are those of {serving['recorded']}")
     return Settings(
         {name: value for name, value in from_server.items() if name not in said} | dict(given),
         make_deployment(serving, _served(served, said)),
         served.without_effect,
-        {} if not is_sample or said & _DECIDE_THE_POOL else {"num_gpu_blocks": SAMPLE_BLOCKS},
+        standing_in,
     )
 
 

@@ -47,7 +47,8 @@ class Decisions:
         str,
         _option(
             "NAME",
-            "schedbench, or MODULE:CLASS: a subclass of schedbench.Scheduler.",
+            "schedbench; vllm: the installed vLLM's own class; or MODULE:CLASS: a subclass of "
+            "schedbench.Scheduler.",
             "schedbench",
         ),
     ] = "schedbench"

@@ -35,10 +35,14 @@ def doctor(*, printing: Printing) -> None:
 
 
 def _view() -> "View":
+    from schedbench.cli.release import release_set
     from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
+    from schedbench.sched.config import RELEASES, SchedulerConfig
 
     gpus = gpu_names()
+    followed = release_set().get("vllm_version", SchedulerConfig.vllm_version)
     rows = [
+        ("follows", f"vLLM {followed}", f"--vllm-version: {', '.join(RELEASES)}", ""),
         ("python", platform.python_version(), "", ""),
         ("GPU", ", ".join(gpus) or "none", "measured passes, check-gpu", ""),
     ]
@@ -60,7 +64,8 @@ def _view() -> "View":
     data = {
         "platform": f"{platform.system()} {platform.machine()}",
         "executable": sys.executable,
-        "scheduler": "vLLM 0.26.0",
+        "scheduler": f"vLLM {followed}",
+        "releases": list(RELEASES),
         "gpus": gpus,
         "packages": {name: version_of(name) for name in (*CORE, *OPTIONAL)},
         "missing": {name: purpose for name, found, purpose, _ in rows if found == "missing"},

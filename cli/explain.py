@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedbench.cli.options import OUTPUT, Printing
+from schedbench.cli.release import named
 from schedbench.cli.values import parse_count
 from schedbench.errors import UsageError
 
@@ -131,13 +132,16 @@ def explain(
     """
     from schedbench.cli.print_view import print_view
     from schedbench.results.stored_run import StoredRun, newest
+    from schedbench.results.untold import refuse_untold
 
     question.check()
     if run is None:
         stored = newest(allow_incomplete=True)
     else:
         stored = StoredRun.open(run, allow_incomplete=True).of_a_replay("explain")
-    print_view(_view(stored, question, replaying), printing.chosen)
+    refuse_untold(stored, "explain")
+    view = _view(stored, question, replaying)
+    print_view(named(view, stored.release), printing.chosen)
 
 
 def _view(run: "StoredRun", question: Question, replaying: Replaying) -> "View":

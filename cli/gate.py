@@ -14,6 +14,7 @@ from schedbench.cli.flags import Flags
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, TraceFile, Window
 from schedbench.cli.reading import Reading
+from schedbench.cli.release import named
 from schedbench.cli.serving import Serving
 from schedbench.errors import RunStoreError, UsageError
 
@@ -104,7 +105,13 @@ def gate(
     if gating.keep_passes and not gating.update:
         raise UsageError("--keep-passes is for making a baseline: give --update too")
     known = read_baseline(gating.baseline) if _is_needed(gating) else None
-    settings = settle(flags.given, flags.serve_args, serving.given, is_sample=trace is None)
+    settings = settle(
+        flags.given,
+        flags.serve_args,
+        serving.given,
+        is_sample=trace is None,
+        has_release=known is not None,
+    )
     setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
     tell_if_sample(trace, "gate")
     loaded = Input(trace, reading, window).load()
@@ -114,7 +121,7 @@ def gate(
         console.plain(f"wrote {gating.baseline}; look at it before you commit it")
         return
     assert known is not None
-    _tell(hold(gating.baseline, known, run, setup), gating, printing)
+    _tell(hold(gating.baseline, known, run, setup), setup.config.release, gating, printing)
 
 
 def _is_needed(gating: Gating) -> bool:
@@ -163,13 +170,13 @@ def _run(trace: "Trace", setup: "Setup", run_setup: "Any") -> "Run":  # noqa: AN
         return found
 
 
-def _tell(result: "GateResult", gating: Gating, printing: Printing) -> None:
+def _tell(result: "GateResult", release: str, gating: Gating, printing: Printing) -> None:
     """Print it, write the files, and leave with 1 if something differs."""
     from schedbench.cli.print_view import print_view
     from schedbench.results.gate_report import gate_view, junit
 
     name = gating.baseline.stem
-    view = gate_view(name, result)
+    view = named(gate_view(name, result), release)
     print_view(view, printing.chosen)
     if gating.junit is not None:
         _write(gating.junit, junit(name, result))

@@ -1,10 +1,10 @@
 """`schedbench verify` beside the installed vLLM: a trace in lock-step, or random cases."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
-from schedbench.errors import OutputError
+from schedbench.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from schedbench.runner.fuzz_parity import Case
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from schedbench.workloads.trace import Trace
 
 SHOWN = 12  # entries of a long list
+LONGEST_ERROR = 100  # characters of one
 
 
 def verify_live(trace: "Trace", config: "SchedulerConfig", options: "ReplayOptions") -> bool:
@@ -55,30 +56,59 @@ def _short(value: object) -> str:
     return str(value)
 
 
-def verify_random(seed: int, count: int, features: list[str], out: Path) -> bool:
-    """Compare random cases; those that differ are shrunk and written to `out`."""
-    from schedbench.cli.progress import LiveLine
-    from schedbench.runner.fuzz_parity import fuzz
-    from schedbench.runner.lockstep import installed_release
-    from schedbench.runner.vllm_backend import vllm_version
+def verify_random(
+    seed: int, count: int, features: list[str], out: Path, flags: dict[str, Any]
+) -> bool:
+    """Compare random cases; those that differ are shrunk and written to `out`.
 
-    release = installed_release(None)
+    Raises:
+        UsageError: a flag of the scheduler, which each case draws by itself.
+    """
+    from schedbench.cli.progress import LiveLine
+    from schedbench.runner.fuzz_parity import Failed, fuzz
+    from schedbench.runner.vllm_backend import vllm_version
+    from schedbench.runner.vllm_terms import installed_release
+    from schedbench.sched.config import option_of, release_text
+
+    if drawn := [name for name in flags if name not in ("vllm_version", "behaviours")]:
+        raise UsageError(f"--fuzz draws {option_of(drawn[0])} anew for each case: leave it out")
+    release = installed_release(flags.get("vllm_version"))
+    behaviours = flags.get("behaviours", "")
+    followed = release_text(release, behaviours)
     line = LiveLine()
-    different = 0
-    for case in fuzz(
-        seed, count, release, features, lambda done: line.show(f"{done} of {count} cases")
-    ):
+    different, failed = 0, 0
+    cases = fuzz(
+        seed,
+        count,
+        release,
+        features,
+        behaviours=behaviours,
+        progress=lambda done: line.show(f"{done} of {count} cases"),
+    )
+    for case in cases:
         line.clear()
+        if isinstance(case, Failed):
+            failed += 1
+            console.note(f"case {case.seed}: vLLM's class fails: {_one_line(case.error)}")
+            continue
         different += 1
         console.result(_case_line(case, out))
     line.clear()
+    beside = f"beside vLLM {vllm_version()}"
+    if behaviours:
+        beside += f", ours {followed}"
+    if failed:
+        beside += f"; its class fails on {failed} of them, which are equal up to there"
     if different:
-        console.result(
-            f"different: {different} of {count} random cases beside vLLM {vllm_version()}"
-        )
+        console.result(f"different: {different} of {count} random cases {beside}")
         return False
-    console.result(f"equal: {count} random cases from seed {seed} beside vLLM {vllm_version()}")
+    console.result(f"equal: {count} random cases from seed {seed} {beside}")
     return True
+
+
+def _one_line(error: str) -> str:
+    text = " ".join(error.split())
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}..."
 
 
 def _case_line(case: "Case", out: Path) -> str:
@@ -97,8 +127,8 @@ def _case_line(case: "Case", out: Path) -> str:
 def record_logs(paths: list[Path], out: Path) -> None:
     """Run each log's scenario on the installed vLLM and write fresh logs to `out`."""
     from schedbench.runner.golden_log import read_log, write_log
-    from schedbench.runner.lockstep import installed_release
     from schedbench.runner.record_golden import record
+    from schedbench.runner.vllm_terms import installed_release
 
     installed_release(None)
     out.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,12 @@ def lines(run: "Run", words: Sequence[str]) -> list[str]:
 
     `words` is what was typed after `schedbench replay`.
     """
+    from schedbench.results.untold import REAL_CLASS
+
     told = [f"kept in {run.path}"]
+    if run.manifest["engine"] == REAL_CLASS:
+        same = shlex.join(["schedbench", "replay", *without(words, ["--scheduler", "--out"])])
+        return [*told, f"the same by this project's scheduler, and why:  {same}"]
     if find_spec("schedbench.cli.explain") is not None:
         told.append(f"what held it back:  schedbench explain {_named(run, words)}".rstrip())
     return [*told, f"what would change:  {sweep_command(run, words)}"]

@@ -47,6 +47,14 @@ Weights = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+Zipf = Annotated[
+    float,
+    typer.Option(
+        metavar="EXPONENT",
+        help="How unevenly tokens go to a mixture's experts; 0 is as the router says.",
+        rich_help_panel=MODEL,
+    ),
+]
 Eager = Annotated[bool, typer.Option("--eager", help="Capture no graphs.", rich_help_panel=MODEL)]
 Tokens = Annotated[
     int, typer.Option("--max-num-batched-tokens", metavar="N", rich_help_panel=LIMITS)
@@ -83,6 +91,7 @@ def profile(
     dtype: Dtype = None,
     attention: Attention = "auto",
     weights: Weights = None,
+    zipf: Zipf = 0.0,
     eager: Eager = False,
     max_num_batched_tokens: Tokens = 8192,
     max_num_seqs: Seqs = 512,
@@ -116,7 +125,16 @@ def profile(
         max_model_len=max_model_len,
         num_gpu_blocks=num_gpu_blocks,
     )
-    options = EngineOptions(model, device, dtype, attention, weights, eager, seed=seed)  # type: ignore[arg-type]
+    options = EngineOptions(
+        model,
+        device,
+        dtype,
+        attention,  # type: ignore[arg-type]
+        weights,
+        eager,
+        seed=seed,
+        zipf=zipf,
+    )
     measured = measure(options, config, out, seed=seed, num_held_out=held_out, say=console.note)
     found = measured.profile
     for name, errors in (("grid", found.fit), ("held out", found.held_out)):

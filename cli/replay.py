@@ -104,11 +104,12 @@ def _show(run: "Run", assumed: dict[str, str], printing: Printing, *, plot: bool
 
     manifest = run.manifest
     title = (
-        f"{Path(manifest['trace']['path'] or 'trace').name} · vLLM {manifest['vllm_version']}, "
+        f"{Path(manifest['trace']['path'] or 'trace').name} · {manifest['release']}, "
         f"{manifest['scheduling']} scheduling"
     )
     about = _about(manifest)
     view = run_view(title, run.summary, warnings=run.warnings, about=about, assumed=assumed)
+    view = replace(view, data={**view.data, "release": manifest["release"]})
     print_view(view, printing.chosen)
     if plot:
         show_plots([("", run.passes)])

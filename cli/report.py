@@ -142,9 +142,11 @@ def _refuse_beside_sweep(runs: Sequence[Path], files: Files, span: Span) -> None
 def _open(paths: Sequence[Path]) -> list["StoredRun"]:
     """Complete runs, and stalled ones: how they came to stall is what one wants to see."""
     from schedbench.results.stored_run import StoredRun, newest
+    from schedbench.results.untold import refuse_untold
 
     if not paths:
         run = newest()
+        refuse_untold(run, "a report")
         console.note(f"no run named: this is the newest, {run.path}")
         return [run]
     found = []
@@ -152,6 +154,7 @@ def _open(paths: Sequence[Path]) -> list["StoredRun"]:
         run = StoredRun.open(path, allow_incomplete=True).of_a_replay("a report")
         if not run.is_complete and not (run.manifest.get("stalled") and run.summary):
             run = StoredRun.open(path)  # raises, saying what to do
+        refuse_untold(run, "a report")
         found.append(run)
     return found
 

@@ -61,6 +61,20 @@ _ABOUT = {
     "profile": _About("FILE", "Times by a profile that `schedbench profile` fitted."),
     "recorded": _About("RUN", "Times of a stored run; its flags hold where none are given."),
     "device": _About("NAME", "Of --runner torch: auto, cuda or cpu.", "auto"),
+    "attention": _About(
+        "NAME", "Of --runner torch: auto, triton, gather_varlen, sdpa or loop.", "auto"
+    ),
+    "weights": _About(
+        "DIR", "Of --runner torch: local safetensors; random weights without it.", "random"
+    ),
+    "zipf": _About(
+        "EXPONENT",
+        "Of --runner torch: how unevenly tokens go to a mixture's experts.",
+        "as the router says",
+    ),
+    "paranoid": _About(
+        "", "Of --runner torch: check in every pass that nobody writes another's block."
+    ),
     "enforce_eager": _About("", "No captured graphs: decode passes take some milliseconds more."),
 }
 VARIED = ("model", "gpu", "tensor_parallel_size", "dtype", "gpu_memory_utilization", "profile",
@@ -136,7 +150,7 @@ def parse_serving(name: str, value: Any) -> Any:  # noqa: ANN401 - by the field'
     match name:
         case "tensor_parallel_size":
             return parse_count(value, spelling(name))
-        case "gpu_memory_utilization":
+        case "gpu_memory_utilization" | "zipf":
             return parse_number(value, spelling(name))
     return value
 

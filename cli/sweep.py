@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schedbench.cli.causes import WithCause
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import DecisionLists
 from schedbench.cli.executing import Executing
@@ -67,6 +68,7 @@ def sweep(
     reading: Reading,
     storing: Storing,
     resume: Resume = None,
+    cause: WithCause = True,
     printing: Printing,
     executing: Executing,
 ) -> None:
@@ -97,7 +99,8 @@ def sweep(
     outcomes, was_interrupted = _run(
         loaded, plan, executing.seen(folder), _workers(executing.jobs, settings), make_pool
     )
-    show(loaded, plan, outcomes, printing)
+    workers = _workers(executing.jobs, settings)
+    show(loaded, plan, outcomes, printing, causes=cause, workers=workers)
     tell_folder(folder, outcomes, total - len(outcomes))
     if was_interrupted:
         raise KeyboardInterrupt
@@ -172,10 +175,12 @@ def _run(
     """The outcomes in the grid's order, and whether the user stopped it."""
     from schedbench.cli.sweep_live import SweepProgress
     from schedbench.runner.sweep import run_sweep
+    from schedbench.runner.workers import Workers, cores
 
     outcomes: list[Outcome] = []
     interrupted = False
-    with SweepProgress(plan) as progress:
+    at_a_time = (workers or cores()) if make_pool is Workers else workers
+    with SweepProgress(plan, at_a_time) as progress:
         try:
             running = run_sweep(
                 trace,

@@ -1,11 +1,14 @@
 """What a sweep ends with: the table, what was assumed, and where the runs are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
+from schedbench.cli.causes import upgrade_sheets, upgrades
 from schedbench.cli.options import Printing
+from schedbench.cli.release import named, release_of
 from schedbench.cli.serving import spelling
 from schedbench.cli.values import FLAGS, shown_option
 
@@ -14,22 +17,43 @@ if TYPE_CHECKING:
     from schedbench.workloads.trace import Trace
 
 
-def show(trace: "Trace", plan: "Plan", outcomes: list["Outcome"], printing: Printing) -> None:
+def show(
+    trace: "Trace",
+    plan: "Plan",
+    outcomes: list["Outcome"],
+    printing: Printing,
+    *,
+    causes: bool,
+    workers: int | None,
+) -> None:
+    """The table; between releases also where they part, and what made them."""
     from schedbench.cli.print_view import print_view
     from schedbench.results.sweep_sheet import SweepPoint, sweep_view
+    from schedbench.results.warnings import warn_sweep
 
     points = [
         SweepPoint(
             {label_of(name): value for name, value in each.point.items()},
             each.summary,
             each.reason,
+            release_of({**plan.flags, **each.point}, {}) if each.status != "refused" else "",
         )
         for each in outcomes
     ]
     if not points:
         return
     title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
-    print_view(sweep_view(points, title), printing.chosen)
+    finished = [each.summary for each in points if each.summary is not None]
+    view = sweep_view(points, title, warn_sweep(finished) if finished else ())
+    view = named(view, release_of(plan.flags, plan.axes))
+    if pairs := upgrades(plan, outcomes):
+        sheets, found = upgrade_sheets(trace, plan, pairs, looks=causes, workers=workers)
+        data = [
+            {**point, "upgrade": found.get(each.index)}
+            for point, each in zip(view.data, outcomes, strict=True)
+        ]
+        view = replace(view, sheets=(*view.sheets, *sheets), data=data)
+    print_view(view, printing.chosen)
     if plan.options.assumed:
         console.note(f"assumed: {'  '.join(plan.options.assumed)}")
 

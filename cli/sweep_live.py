@@ -20,9 +20,13 @@ _FEWEST_ROWS, _OTHER_LINES = 3, 6
 
 @dataclass
 class SweepProgress:
-    """The points that ended last, how many are left, and the best so far."""
+    """The points that ended last, how many run and are left, and the best so far.
+
+    `workers`: replays at a time, where that is known.
+    """
 
     plan: "Plan"
+    workers: int | None = None
     _done: list["Outcome"] = field(default_factory=list)
     _live: "Live | None" = None
     _began: float = field(default_factory=time.monotonic)
@@ -78,9 +82,15 @@ class SweepProgress:
         for values in self.plan.axes.values():
             total *= len(values)
         done = len(self._done)
+        running = min(self.workers or 0, total - done)
+        run = sum(not each.is_reused and each.status != "refused" for each in self._done)
         spent = time.monotonic() - self._began
-        left = f", about {clock_time(spent / done * (total - done))} left" if done else ""
-        return f"{done} of {total} done in {clock_time(spent)}{left}{self._best()}"
+        counts = [f"{done} of {total} done in {clock_time(spent)}"]
+        counts += [f"{running} running"] if running else []
+        counts += [f"{total - done - running} left"] if total > done else []
+        if run and total > done:
+            counts.append(f"about {clock_time(spent / run * (total - done))} more")
+        return f"{', '.join(counts)}{self._best()}"
 
     def _best(self) -> str:
         known = [each for each in self._done if each.summary and each.summary["ttft_ns"]["n"]]

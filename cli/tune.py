@@ -11,6 +11,7 @@ from schedbench.cli.configure import Settings, settle
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, Storing, TraceFile, Window
 from schedbench.cli.reading import Reading
+from schedbench.cli.release import release_of
 from schedbench.cli.serving import Serving, tell_idle_gpu
 from schedbench.cli.tune_space import FlagSpaces
 from schedbench.errors import UsageError
@@ -105,6 +106,13 @@ class Task:
         from schedbench.runner.sweep import Plan
 
         return Plan({}, self.settings.flags, self.options)
+
+    @property
+    def release(self) -> str:
+        from schedbench.runner.tune.space import Choices
+
+        varied = {k: each.values for k, each in self.space.items() if isinstance(each, Choices)}
+        return release_of(self.settings.flags, varied)
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from schedbench.cli import console
 from schedbench.cli.options import Printing
 from schedbench.cli.print_view import print_view
 from schedbench.cli.progress import LiveLine
+from schedbench.cli.release import named
 from schedbench.cli.serve_line import serve_line, without_flag
 from schedbench.cli.values import parse_count, parse_share, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
@@ -131,7 +132,7 @@ def _show(search: "Search", task: "Task", printing: Printing) -> None:
         serve_line(flags),
         [f"vllm serve has no flag for {label(name)}" for name in without_flag(flags)],
     )
-    print_view(tune_view(task.name, tuned), printing.chosen)
+    print_view(named(tune_view(task.name, tuned), task.release), printing.chosen)
 
 
 def _before(search: "Search") -> "SweepPoint | None":
@@ -166,7 +167,8 @@ def find_rate(task: "Task", printing: Printing) -> None:
     tried = {id(rate): _tried(rate) for rate in search.rates}
     found = None if best is None else tried[id(best)]
     slo = dict(task.options.slo_ns or {})
-    print_view(rate_view(task.name, found, [*tried.values()], slo, attain), printing.chosen)
+    view = rate_view(task.name, found, [*tried.values()], slo, attain)
+    print_view(named(view, task.release), printing.chosen)
     if root is not None:
         console.plain(f"kept in {root}")
 

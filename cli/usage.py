@@ -1,6 +1,7 @@
 """What typer says of a command line it cannot read, in the words of every other message here."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import typer
 
@@ -24,8 +25,8 @@ def _message(error: Exception, name: str | None) -> str:
     if name is None:
         text: str = error.format_message()  # type: ignore[attr-defined]
         return text[:1].lower() + text[1:].rstrip(".?").replace("Value error, ", "")
-    close = getattr(error, "possibilities", None)
-    hint = f"; did you mean {' or '.join(sorted(close)[:3])}?" if close else ""
+    close = get_close_matches(name, getattr(error, "possibilities", None) or (), cutoff=0)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"there is no option {name}{hint}"
 
 

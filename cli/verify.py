@@ -89,7 +89,7 @@ def verify(
         from schedbench.runner.fuzz_flags import FEATURES
 
         chosen = features.split(",") if features else list(FEATURES)
-        _exit_unless(verify_random(fuzz_seed, fuzz, chosen, failing))
+        _exit_unless(verify_random(fuzz_seed, fuzz, chosen, failing, flags.given))
         return
     if record is not None:
         from schedbench.cli.live import record_logs

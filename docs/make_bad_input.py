@@ -8,13 +8,15 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schedbench.cli.main import run
 from schedbench.errors import SchedbenchError
 from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.registry import load_trace
@@ -33,6 +35,20 @@ class Case:
     options: ImportOptions = field(default_factory=ImportOptions)
     flags: str = ""
     is_refused: bool = True
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command on a trace that is sound and yet not right for it, as `schedbench WORDS`.
+
+    Shown are its errors and warnings, and the lines of its output that hold a piece of `says`.
+    """
+
+    title: str
+    words: str
+    code: int
+    says: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=lambda: {"log.csv": LOG})
 
 
 def parquet(metadata: dict[str, str] | None = None, **columns: list[object]) -> bytes:
@@ -56,6 +72,10 @@ BY_NAME = ImportOptions(mapping=MAP)
 WITH_ID = ImportOptions(mapping={**MAP, "id": "id"})
 WITH_ID_TYPED = f"{MAP_TYPED},id=id"
 FAILED = BURST + "1,GPT-4,10,20,30,API log\n2,GPT-4,10,0,10,API log\n"
+
+LOG = "t,in,out\n0,100,20\n1,900,20\n2,5000,20\n"
+LOGICAL = f"{MAP_TYPED} --cost pass:1ms --no-store"
+SAME = '{"t": 0, "in": 100, "out": 20}\n{"t": 1, "in": 900, "out": 20}\n'
 
 SECTIONS: dict[str, tuple[Case, ...]] = {
     "Lines that are no rows": (
@@ -426,6 +446,86 @@ SECTIONS: dict[str, tuple[Case, ...]] = {
     ),
 }
 
+RUNS = (
+    Run(
+        "B14: a prompt that the context cannot hold",
+        f"replay log.csv {LOGICAL} --max-model-len 1024",
+        2,
+        ("row 2", "5000 leaves no room", "--too-long drop|truncate"),
+    ),
+    Run(
+        "B14: the same, dropped on request",
+        f"replay log.csv {LOGICAL} --max-model-len 1024 --too-long drop",
+        0,
+        ("2 of 2 finished", "1 of 3 requests dropped, whose prompts are longer than 1,023 tokens"),
+    ),
+    Run(
+        "B14: the same, cut on request",
+        f"replay log.csv {LOGICAL} --max-model-len 1024 --too-long truncate",
+        0,
+        ("3 of 3 finished", "1 of 3 prompts cut to 1,023 tokens, by 3,977 in all"),
+    ),
+    Run(
+        "B15: prompts that the whole KV pool cannot hold",
+        f"replay log.csv {LOGICAL} --num-gpu-blocks 40 --max-model-len 8192",
+        2,
+        ("2 prompts are longer than the whole KV pool", "rows 1 (900 tokens), 2 (5000 tokens)"),
+    ),
+    Run(
+        "B18, B31: more requests asked for than the window holds",
+        f"replay log.csv {LOGICAL} --from 1s --limit 9",
+        2,
+        ("limit 9: the window holds 2 requests",),
+    ),
+    Run(
+        "B21: one content as CSV and as JSON Lines is one trace",
+        f"trace import log.csv {MAP_TYPED} -o a.parquet",
+        0,
+        ("digest",),
+        {"log.csv": "t,in,out\n0,100,20\n1,900,20\n"},
+    ),
+    Run(
+        "B21: its digest again",
+        f"trace import log.jsonl {MAP_TYPED} -o b.parquet",
+        0,
+        ("digest",),
+        {"log.jsonl": SAME},
+    ),
+    Run(
+        "B23: traffic under which no flag makes a difference",
+        f"replay log.csv {LOGICAL}",
+        0,
+        ("no limit was ever binding, so a comparison of limits on this trace means nothing",),
+    ),
+    Run(
+        "B24: a speedup that is none",
+        f"replay log.csv {LOGICAL} --speedup 0",
+        2,
+        ("speedup 0 must be above 0; 2 means twice as fast",),
+    ),
+    Run(
+        "B25: a window with nothing in it",
+        f"replay log.csv {LOGICAL} --from 5s",
+        2,
+        ("no request arrives from 5000000000 ns on", "take a window within"),
+    ),
+    Run(
+        "B25: a window takes its start in and leaves its end out",
+        f"replay log.csv {LOGICAL} --from 1s --to 2s",
+        0,
+        ("1 of 1 finished",),
+    ),
+)
+
+KINDS_ELSEWHERE = {
+    "B16": "lengths are never changed on import or in a replay but by an option that says so: B14",
+    "B26": "arrivals lie on a clock of whole nanoseconds, and nothing sleeps: law 11 of "
+    "[invariants.md](invariants.md)",
+    "B27": "latencies count from the trace's arrival, queueing included: [metrics.md](metrics.md)",
+    "B28": "outputs are as long as the trace says: law 15",
+    "B32": "the same input and seed give the same rows, under any hash seed: law 12",
+}
+
 INTRO = """# Bad input
 
 Made by `docs/make_bad_input.py`: every file below was written and loaded, and the loader's answer
@@ -464,6 +564,27 @@ def answer(case: Case) -> tuple[bool, str]:
         return False, "\n".join(trace.provenance["notes"])
 
 
+def ran(case: Run) -> tuple[int, str]:
+    """Exit code of the command, and what is shown of what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, standing_in(folder):
+        for name, content in case.files.items():
+            Path(name).write_text(content, encoding="utf-8")
+        here = {"COLUMNS": "100", "CUDA_VISIBLE_DEVICES": ""}  # the same words on every machine
+        with patch.dict(os.environ, here), redirect_stdout(out), redirect_stderr(err):
+            code = run(case.words.split())
+    told = [line for line in out.getvalue().splitlines() if any(each in line for each in case.says)]
+    return code, "\n".join([*err.getvalue().splitlines(), *told])
+
+
+def shown_run(case: Run) -> list[str]:
+    files = [f"$ cat {name}\n{content}" for name, content in case.files.items()]
+    return [
+        f"### {case.title}", "", "```", "".join(files) + f"$ schedbench {case.words}", ran(case)[1],
+        "```", "",
+    ]  # fmt: skip
+
+
 def shown_file(case: Case) -> list[str]:
     """The lines of a text file, or what a binary one is."""
     if not case.name:
@@ -489,6 +610,12 @@ def page() -> str:
     lines = [INTRO]
     for title, cases in SECTIONS.items():
         lines += section(title, cases, lambda case: answer(case)[1])
+    lines += ["## What a replay refuses or says", ""]
+    for each in RUNS:
+        lines += shown_run(each)
+    lines += ["## What cannot happen", ""]
+    lines += [f"- {kind}: {why}." for kind, why in KINDS_ELSEWHERE.items()]
+    lines.append("")
     return "\n".join(lines)
 
 

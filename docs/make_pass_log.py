@@ -5,6 +5,7 @@ from pathlib import Path
 
 from schedbench.results.columns import Column
 from schedbench.results.pass_log import (
+    BY_VLLM,
     ITL_COLUMNS,
     PASS_COLUMNS,
     SCHEMA_VERSION,
@@ -34,6 +35,10 @@ only what trace, flags and reported pass times determine: equal runs have equal 
 over values, never over Parquet bytes. Real time stands apart, in `timings`.
 
 A column never changes its meaning, unit or type within a schema version.
+
+With `--scheduler vllm` the installed vLLM's own class makes the passes. It does not say why a loop
+ended, so the columns that need it are null: those marked "{BY_VLLM}". This project's own scheduler
+fills them in every row.
 """
 
 SECTIONS = (

@@ -77,7 +77,7 @@ class Question:
     commands: tuple[str, ...]
     look: str
     needs: str = ""
-    part: tuple[str, int] = ("", 0)  # of the last output: from which line on, and how many
+    parts: tuple[tuple[str, int], ...] = ()  # of the last output: from which lines on, how many
 
 
 QUESTIONS = (
@@ -108,7 +108,8 @@ QUESTIONS = (
                 "--no-store"
             ),
         ),
-        "ITL p99 grows with the budget, TTFT shrinks.",
+        "A decode that shares its pass with a prompt waits for both (mixed p99): longer with a "
+        "larger budget, but in fewer passes, and the first token comes sooner.",
     ),
     Question(
         5,
@@ -119,7 +120,8 @@ QUESTIONS = (
                 "--max-num-batched-tokens 2048,65536 --enable-chunked-prefill on,off --no-store"
             ),
         ),
-        "ITL p99 with small chunks, with large ones, and without; vLLM refuses the fourth.",
+        "Decodes by themselves against those in a pass with a prompt, with small chunks, with "
+        "large ones and without; vLLM refuses the fourth.",
     ),
     Question(
         6,
@@ -132,7 +134,7 @@ QUESTIONS = (
             ),
         ),
         "Each number with its formula (in part: flags and the pool stand beside it).",
-        part=("what they become", 11),
+        parts=(("what they become", 11),),
     ),
     Question(
         7,
@@ -179,7 +181,7 @@ QUESTIONS = (
                 "--scheduler-reserve-full-isl on,off --no-store"
             ),
         ),
-        "Thrash against idle blocks.",
+        "Thrash (preempt., recomp.) against idle blocks (KV mean) and a queue.",
     ),
     Question(
         13,
@@ -196,7 +198,8 @@ QUESTIONS = (
                 "--policy-class default,least_recompute:LeastRecompute --no-store"
             ),
         ),
-        "Policies of one's own, held against vLLM's ([policies.md](policies.md)).",
+        "A policy of one's own against vLLM's ([policies.md](policies.md)): the recompute tax, how "
+        "many are evicted, and how often the one hit most.",
     ),
     Question(
         15,
@@ -254,7 +257,8 @@ QUESTIONS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "Drafts take their share of the budget and of the slots.",
+        "Drafts take their share: what a pass has left (budget), how many were scheduled for each "
+        "decode, and how much longer the budget binds.",
     ),
     Question(
         20,
@@ -262,7 +266,7 @@ QUESTIONS = (
         ("compare runs/tenants --by lora", "explain runs/tenants --waiting"),
         "How long each adapter waits, in how many passes it was set aside, how many in a row (the "
         "second output in part; all of it stands under 10).",
-        part=("starved", 9),
+        parts=(("starved", 9),),
     ),
     Question(
         21,
@@ -318,10 +322,10 @@ def is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def setup(folder: Path) -> str:
-    for command in SETUP:
+def setup(folder: Path, commands: tuple[str, ...] = SETUP) -> str:
+    for command in commands:
         run(command, folder)
-    lines = "\n".join(f"$ schedbench {command}" for command in SETUP)
+    lines = "\n".join(f"$ schedbench {command}" for command in commands)
     return f"```console\n{lines}\n```\n"
 
 
@@ -358,12 +362,13 @@ def blocks(question: Question, folder: Path) -> Iterator[str]:
 
 def cut(text: str, question: Question) -> str:
     """The part of an output that answers; the whole where nothing is said."""
-    begin, count = question.part
-    if not count:
+    if not question.parts:
         return text
-    lines = text.splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith(begin))
-    return "\n".join(["...", *lines[first : first + count], "..."])
+    lines, shown = text.splitlines(), ["..."]
+    for begin, count in question.parts:
+        first = next(place for place, line in enumerate(lines) if line.startswith(begin))
+        shown += [*lines[first : first + count], "..."]
+    return "\n".join(shown)
 
 
 def run(command: str, folder: Path) -> str:

@@ -6,7 +6,7 @@ from schedbench.sched.behaviours import NOT_MODELLED, RELEASES, Facts, all_facts
 
 PAGE = Path(__file__).parent / "semantics.md"
 
-FIRST, *LATER = RELEASES
+FIRST = next(iter(RELEASES))
 SECTIONS = {  # by the first behaviour of each
     "threshold_lone": "Budgets and caps",
     "self_evict_continue": "Eviction",
@@ -27,17 +27,18 @@ Made by `docs/make_semantics.py` from `sched/behaviours.py`.
 them a yes or no that is asked in the places named here and nowhere else; a test holds the table to
 the code. Whatever is not listed is the same in all of these releases.
 
-For each behaviour that shows in a pass there is a scenario which both the real class of {FIRST}
-and that of {LATER[-1]} were run on (`tests/unit/sched/behaviours/`). Both are equalled in every
-column of every pass, and the switch changes what is decided. Statistics and configuration have
-tests of their own.
+For each behaviour that shows in a pass there is a scenario which the real classes of the last
+release without it and of the first with it were run on (`tests/unit/sched/behaviours/`). Both are
+equalled in every column of every pass, and the switch changes what is decided. Statistics and
+configuration have tests of their own.
 
 A release between those modelled is refused, not rounded: each has a mixture of its own. Single
 behaviours can be switched for a what-if: `--behaviour threshold-lone=on`, several with a `+`. Such
-a mixture is no release, and `schedbench config`, the manifest and a warning say so.
+a mixture is no release, and every summary, `schedbench config` and the manifest say so. What an
+upgrade changes on a trace, and which behaviour does it: [upgrade.md](upgrade.md).
 
-*Since* is the first release whose source has the behaviour; lines are those of {LATER[-1]}'s
-`vllm/v1/core/sched/` and `vllm/v1/core/`, or of the file named.
+*Since* is the first release whose source has the behaviour; lines are those of the first modelled
+release that has it, in its `vllm/v1/core/sched/` and `vllm/v1/core/`, or in the file named.
 """
 
 

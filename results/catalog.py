@@ -100,6 +100,14 @@ _SPREADS: Final = {
     "tpot_ns": ("TPOT", "(finish - first token) / (output tokens - 1)"),
     "itl_ns": ("ITL", "gap between two tokens of a request; all gaps of all requests"),
     "e2e_ns": ("E2E", "finish - arrival"),
+    "decode_pass_ns": (
+        "decode-only pass",
+        "`duration_ns` of passes without prompts, once for each decode in them",
+    ),
+    "mixed_pass_ns": (
+        "mixed pass",
+        "`duration_ns` of passes with decodes and prompts, once for each decode in them",
+    ),
 }
 _PASSES = (
     Metric("passes", "passes", _COUNT, _N, "rows of the pass log"),
@@ -107,9 +115,25 @@ _PASSES = (
     Metric("prefill_tokens", "prefill tokens", _TOKENS, _N, "sum over passes"),
     Metric("decode_tokens", "decode tokens", _TOKENS, _N, "sum over passes"),
     Metric("spec_tokens", "draft tokens", _TOKENS, _N, "sum over passes"),
+    Metric(
+        "drafts_per_decode",
+        "drafts a decode",
+        _COUNT,
+        _N,
+        "`spec_tokens` / `decode_tokens`; below `num_speculative_tokens` where drafts were cut",
+    ),
+    Metric(
+        "mixed_share",
+        "mixed passes",
+        _SHARE,
+        _N,
+        "passes with both decodes and prompts / all",
+    ),
     Metric("admitted", "admitted", _COUNT, _N, "sum over passes"),
     Metric("resumed", "resumed", _COUNT, _L, "sum over passes"),
     Metric("preempted", "preemptions", _COUNT, _L, "sum over passes"),
+    Metric("requests_preempted", "requests evicted", _COUNT, _L, "those evicted once or more"),
+    Metric("preemptions_max", "evicted most", _COUNT, _L, "evictions of the one hit most often"),
     Metric("preempted_tokens", "tokens thrown away", _TOKENS, _L, "sum over passes"),
     Metric("recomputed_tokens", "tokens recomputed", _TOKENS, _L, "sum over requests"),
     Metric(
@@ -142,6 +166,7 @@ _STATE = (
     Metric("prefix_hit_tokens", "prefix tokens hit", _TOKENS, _H, "sum over passes"),
     Metric("prefix_hit_share", "prefix hit rate", _SHARE, _H, "hit / looked up; no resumes"),
     Metric("resumed_cached_tokens", "hit by resumes", _TOKENS, _N, "sum over requests, kept apart"),
+    Metric("budget.tokens_max", "budget", _TOKENS, _N, "of a pass, the largest"),
     Metric("budget.used_share", "budget used", _SHARE, _N, "tokens scheduled / sum of budgets"),
     Metric(
         "budget.used_share_of_time",

@@ -15,8 +15,12 @@ from schedbench.errors import RunStoreError
 from schedbench.results.arrays import ints
 from schedbench.results.catalog import Better, Metric, flatten, metric_of
 from schedbench.results.stored_run import StoredRun
+from schedbench.results.untold import UNTOLD
 
 Number = float | int | None
+
+_CLOCK = ("start_ns", "duration_ns")
+_MILESTONES = ("first_scheduled_ns", "first_token_ns", "finish_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,13 @@ class Comparison:
     """All that differs between runs. The tuples of run pairs skip the first run."""
 
     names: tuple[str, ...]
+    releases: tuple[str, ...]  # whose decisions each run's are, in words
     flags: dict[str, tuple[Any, ...]]  # those that are not the same in all runs
     differences: tuple[Difference, ...]
+    first_summary: dict[str, Any]
     by_decisions: tuple[PassDifference | None, ...]
     by_time_only: tuple[PassDifference | None, ...]
+    untold: tuple[tuple[str, ...], ...] = ()  # columns left out, null in one of the two
 
 
 def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Comparison:
@@ -59,17 +66,24 @@ def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Compar
     if not across_traces:
         _same_trace(runs)
     logs = [run.passes() for run in runs]
-    decisions = tuple(first_by_decisions(logs[0], log) for log in logs[1:])
+    untold = tuple(_untold(logs[0], log) for log in logs[1:])
+    decisions = tuple(
+        _first_told(runs[0], run) if left_out else first_by_decisions(logs[0], log)
+        for run, log, left_out in zip(runs[1:], logs[1:], untold, strict=True)
+    )
     times = tuple(
         _first_by_time(logs[0], log, None if decided is None else decided.index)
         for log, decided in zip(logs[1:], decisions, strict=True)
     )
     return Comparison(
         names=tuple(run.name for run in runs),
+        releases=tuple(run.release for run in runs),
         flags=_flags_apart([run.flags for run in runs]),
         differences=differences([run.summary for run in runs]),
+        first_summary=runs[0].summary,
         by_decisions=decisions,
         by_time_only=times,
+        untold=untold,
     )
 
 
@@ -139,6 +153,43 @@ def first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
     return None if len(ours) == len(theirs) else _rows(a, b, shared)
 
 
+def _untold(a: pa.Table, b: pa.Table) -> tuple[str, ...]:
+    """Columns that one of two runs does not tell: those of vLLM's own class hold nulls."""
+    return tuple(name for name in UNTOLD if a.column(name).null_count or b.column(name).null_count)
+
+
+def _first_told(a: StoredRun, b: StoredRun) -> PassDifference | None:
+    """Where two runs part whose digests cannot be held against each other.
+
+    By every column that both tell; then, as long as times are equal, by who was run and who ended,
+    for a pass may have equal counts of other requests.
+    """
+    ours, theirs = a.passes(), b.passes()
+    by_value = first_by_values(ours, theirs, {*_CLOCK, *_untold(ours, theirs)})
+    if by_value is not None or _first_by_time(ours, theirs, None) is not None:
+        return by_value
+    return _first_by_requests(ours, theirs, a.requests(), b.requests())
+
+
+def _first_by_requests(
+    ours: pa.Table, theirs: pa.Table, requests: pa.Table, others: pa.Table
+) -> PassDifference | None:
+    """The pass in which something first happened to a request in one of two runs alone."""
+    apart_ns = []
+    by_row, other_by_row = (table.sort_by("row") for table in (requests, others))
+    for name in _MILESTONES:
+        pairs = (table.column(name).to_pylist() for table in (by_row, other_by_row))
+        apart_ns += [
+            min(each for each in pair if each is not None)
+            for pair in zip(*pairs, strict=True)
+            if pair[0] != pair[1]
+        ]
+    if not apart_ns:
+        return None
+    index = int(np.searchsorted(ints(ours, "start_ns"), min(apart_ns)))
+    return _rows(ours, theirs, min(index, ours.num_rows - 1), UNTOLD)
+
+
 def first_by_values(a: pa.Table, b: pa.Table, apart_from: Collection[str]) -> PassDifference | None:
     """The first pass with another value in any column that is not left out."""
     shared = min(a.num_rows, b.num_rows)
@@ -156,7 +207,7 @@ def _first_by_time(a: pa.Table, b: pa.Table, before: int | None) -> PassDifferen
     """The first pass with another start or duration, among those with the same decisions."""
     shared = min(a.num_rows, b.num_rows) if before is None else before
     apart = np.zeros(shared, dtype=np.bool_)
-    for name in ("start_ns", "duration_ns"):
+    for name in _CLOCK:
         apart |= ints(a, name)[:shared] != ints(b, name)[:shared]
     found = np.flatnonzero(apart)
     return _rows(a, b, int(found[0])) if found.size else None
@@ -166,9 +217,7 @@ def _rows(a: pa.Table, b: pa.Table, index: int, apart_from: Collection[str] = ()
     first, other = (
         log.slice(index, 1).to_pylist()[0] if index < log.num_rows else None for log in (a, b)
     )
-    columns = (
-        []
-        if first is None or other is None
-        else [name for name in first if first[name] != other[name] and name not in apart_from]
-    )
+    columns: list[str] = []
+    if first is not None and other is not None:
+        columns = [k for k in first if first[k] != other[k] and k not in apart_from]
     return PassDifference(index, tuple(columns), first, other)

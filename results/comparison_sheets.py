@@ -4,7 +4,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from schedbench.results.compare import Comparison, Difference, PassDifference
+from schedbench.results.cause import Cause, cause_rows
+from schedbench.results.compare import Comparison, Difference, PassDifference, differences
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import NOTHING, duration, number, scale_for
 from schedbench.results.winners import WinnersAndLosers
@@ -50,19 +51,44 @@ HEADLINES: Final = (
 _MARKS: Final = {"better": Mark.BETTER, "worse": Mark.WORSE}
 _SHOWN_COLUMNS: Final = 6
 _TELLING: Final = ("admitted", "resumed", "preempted", "victims", "running_stop", "admission_stop")
+_RELEASE: Final = ("vllm_version", "behaviours")  # told in words
 _TIMES: Final = ("duration_ns",)
 _CHAINED: Final = ("start_ns", "decisions")  # they carry on what differed before
 
 
 def comparison_view(
-    comparison: Comparison, changes: Sequence[Sequence[WinnersAndLosers]] = ()
+    comparison: Comparison,
+    changes: Sequence[Sequence[WinnersAndLosers]] = (),
+    causes: Sequence[Cause | str | None] = (),
 ) -> View:
-    """`changes`: for each run but the first, the winners and losers by some metrics."""
-    sheets = [_runs(comparison), _metrics(comparison)]
+    """All that differs.
+
+    Args:
+        comparison: of all runs.
+        changes: for each run but the first, the winners and losers by some metrics.
+        causes: for each run but the first, what made it part, or why that was not looked for.
+    """
+    sheets = [_runs(comparison), metrics_sheet(comparison.differences, _letters(comparison))]
     for place, letter in enumerate(_letters(comparison)[1:]):
-        sheets.append(_parting(comparison, place, letter))
+        sheets += parting_sheets(comparison, place, causes[place] if causes else None)
         sheets += [winners_sheet(letter, each) for each in (changes[place] if changes else ())]
-    return View("", tuple(sheets), flat_sheet(comparison), _data(comparison, changes))
+    return View(
+        "", tuple(sheets), flat_sheet(comparison), comparison_data(comparison, changes, causes)
+    )
+
+
+def parting_sheets(
+    comparison: Comparison, place: int, cause: Cause | str | None, title: str = ""
+) -> list[Sheet]:
+    """Where a run parts from the first, why, and what the cause does by itself."""
+    letter = _letters(comparison)[place + 1]
+    sheets = [_parting(comparison, place, letter, cause, title)]
+    if not isinstance(cause, Cause) or cause.summary is None or cause.next_index is None:
+        return sheets
+    both = differences([comparison.first_summary, dict(cause.summary)])
+    changed = [each for each in both if each.verdicts[0] != "same"]
+    name = f"A with {cause.alone[0]}"
+    return [*sheets, metrics_sheet(changed, ("A", name), f"what {cause.alone[0]} does alone")]
 
 
 def _letters(comparison: Comparison) -> list[str]:
@@ -70,26 +96,29 @@ def _letters(comparison: Comparison) -> list[str]:
 
 
 def _runs(comparison: Comparison) -> Sheet:
-    """Which letter is which run, and the flags in which they differ."""
+    """Which letter is which run, whose decisions they are, and the flags in which they differ."""
     flags = comparison.flags
     rows = []
     for place, (letter, name) in enumerate(
         zip(_letters(comparison), comparison.names, strict=True)
     ):
-        given = "  ".join(f"{flag}={values[place]}" for flag, values in flags.items())
-        rows.append((letter, f"{name}  {given}".rstrip()))
+        given = "  ".join(
+            f"{flag}={values[place]}" for flag, values in flags.items() if flag not in _RELEASE
+        )
+        rows.append((letter, f"{name}  {comparison.releases[place]}  {given}".rstrip()))
     return facts(rows)
 
 
-def _metrics(comparison: Comparison) -> Sheet:
-    first, *others = _letters(comparison)
+def metrics_sheet(values: Sequence[Difference], names: Sequence[str], title: str = "") -> Sheet:
+    """The metrics that decide, run beside run."""
+    first, *others = names
     headings = [Heading("metric", is_number=False), Heading(first)]
     for letter in others:
         headings += [Heading(letter), Heading("change"), Heading("", is_number=False)]
     headings.append(Heading("unit", is_number=False))
-    known = {each.metric.key: each for each in comparison.differences}
+    known = {each.metric.key: each for each in values}
     rows = [_metric(known[key]) for key in HEADLINES if key in known]
-    return Sheet("", tuple(headings), tuple(rows))
+    return Sheet(title, tuple(headings), tuple(rows))
 
 
 def _metric(difference: Difference) -> tuple[Cell, ...]:
@@ -112,19 +141,30 @@ def _change(change: float | None, verdict: str) -> str:
     return NOTHING if change is None else f"{change * 100:+,.1f} %"
 
 
-def _parting(comparison: Comparison, place: int, letter: str) -> Sheet:
+def _parting(
+    comparison: Comparison, place: int, letter: str, cause: Cause | str | None, title: str
+) -> Sheet:
     """Where a run parts from the first: by decisions, and before that by time only."""
     decided, timed = comparison.by_decisions[place], comparison.by_time_only[place]
-    title = f"A and {letter}"
+    title = title or f"A and {letter}"
+    left_out = ("not told", _left_out(comparison, place))
     if decided is None and timed is None:
-        return facts([("every pass", "equal, in decisions and in time")], title)
+        return facts([("every pass", "equal, in decisions and in time"), left_out], title)
     return facts(
         [
             ("decisions", "the same in every pass" if decided is None else _where(decided, letter)),
             ("time only", "" if timed is None else _where(timed, letter, _TIMES)),
+            *cause_rows(cause, letter),
+            left_out,
         ],
         title,
     )
+
+
+def _left_out(comparison: Comparison, place: int) -> str:
+    """Columns that could not be compared; empty where both runs tell all."""
+    names = comparison.untold[place] if comparison.untold else ()
+    return f"by vLLM's own class, and left out: {', '.join(names)}" if names else ""
 
 
 def _where(found: PassDifference, letter: str, columns: Container[str] | None = None) -> str:
@@ -163,7 +203,12 @@ def flat_sheet(comparison: Comparison) -> Sheet:
     return Sheet("", tuple(Heading(name) for name in headings), tuple(rows))
 
 
-def _data(comparison: Comparison, changes: Sequence[Sequence[WinnersAndLosers]]) -> dict[str, Any]:
+def comparison_data(
+    comparison: Comparison,
+    changes: Sequence[Sequence[WinnersAndLosers]],
+    causes: Sequence[Cause | str | None],
+) -> dict[str, Any]:
+    """Every metric, and all that differs, for programs."""
     metrics = {
         each.metric.key: {
             "unit": each.metric.unit.value,
@@ -174,9 +219,12 @@ def _data(comparison: Comparison, changes: Sequence[Sequence[WinnersAndLosers]])
     }
     return {
         "runs": comparison.names,
+        "releases": comparison.releases,
         "flags": comparison.flags,
         "metrics": metrics,
         "by_decisions": [each and asdict(each) for each in comparison.by_decisions],
+        "untold": comparison.untold,
         "by_time_only": [each and asdict(each) for each in comparison.by_time_only],
+        "causes": [each.as_dict() if isinstance(each, Cause) else each for each in causes],
         "requests": [[asdict(each) for each in by_metric] for by_metric in changes],
     }

@@ -18,6 +18,7 @@ from schedbench.results.request_metrics import (
     request_counts,
     request_sums,
     traffic,
+    victims,
     waits,
 )
 from schedbench.results.spread import spread
@@ -58,6 +59,7 @@ def summarize(
         **({"goodput": goodput(requests, slo, since_ns, end_ns)} if slo else {}),
         **pass_side,
         **request_side,
+        **victims(requests),
         "recomputed_share": ratio(request_side["recomputed_tokens"], scheduled),
         "waits": waits(requests),
     }

@@ -15,6 +15,9 @@ SCHEMA_VERSION: Final = 1
 """Of the four tables and of the manifest. A column never changes meaning, unit or type under one
 version; a mistake gets a new name."""
 
+BY_VLLM: Final = "vLLM's own class made the passes"
+"""Why a column is null that this project's scheduler always fills: the class does not tell it."""
+
 VICTIMS: Final = pa.list_(pa.field("item", pa.int64(), nullable=False))
 
 PASS_COLUMNS: Final = (
@@ -58,11 +61,16 @@ PASS_COLUMNS: Final = (
         "admissions_cancelled_fit",
         "of those, how many a dry run of the admission loop on the state after the running loop "
         "would have admitted",
+        BY_VLLM,
     ),
-    tokens("budget_stranded", "budget left unspent on a pass whose admission a preemption closed"),
-    label("running_stop", "the verdict that ended the running loop"),
-    label("admission_stop", "the verdict that ended the admission loop"),
-    label("binding_limit", "what held the pass back"),
+    tokens(
+        "budget_stranded",
+        "budget left unspent on a pass whose admission a preemption closed",
+        BY_VLLM,
+    ),
+    label("running_stop", "the verdict that ended the running loop", BY_VLLM),
+    label("admission_stop", "the verdict that ended the admission loop", BY_VLLM),
+    label("binding_limit", "what held the pass back", BY_VLLM),
     blocks("kv_blocks_used", "held by requests after the pass"),
     blocks("kv_blocks_free", "free after the pass, cached ones included"),
     blocks("kv_blocks_cached", "holding a prefix that a lookup can find"),
@@ -79,6 +87,7 @@ PASS_COLUMNS: Final = (
         "",
         "digest chained over the changes of all passes so far: admitted and resumed (row, tokens, "
         "computed), chunks, victims, stops; decode grants follow from these",
+        BY_VLLM,
     ),
 )
 
@@ -129,7 +138,7 @@ _REQUEST_COLUMNS: Final = (
 def request_columns(wait_labels: Sequence[str]) -> tuple[Column, ...]:
     """The requests table; the last columns say how long a request waited under each verdict."""
     meaning = "time in the queues while `{}` ended admission, or kept it aside"
-    waits = (nanoseconds(f"wait_{name}_ns", meaning.format(name)) for name in wait_labels)
+    waits = (nanoseconds(f"wait_{name}_ns", meaning.format(name), BY_VLLM) for name in wait_labels)
     return (*_REQUEST_COLUMNS, *waits)
 
 

@@ -16,6 +16,7 @@ from schedbench.results.arrays import (
     total,
     weighted_mean,
 )
+from schedbench.results.spread import spread
 
 CLOSED_BY_PREEMPTION: Final = "closed_by_preemption"
 
@@ -37,27 +38,47 @@ SUMMED: Final = (
 """Columns of the pass log whose sum is a counter of the same name."""
 
 LARGEST: Final = ("running", "seats_held_by_sessions", "kv_blocks_held_waiting")
+BATCH_COLUMNS: Final = ("prefill_tokens", "decode_tokens", "spec_tokens")
 BY_LABEL: Final = ("binding_limit", "admission_stop", "running_stop")
 
 
 def pass_metrics(passes: pa.Table) -> dict[str, Any]:
     """Counters, and shares of passes and of time, over all passes."""
     duration = ints(passes, "duration_ns")
-    counters = {name: total(ints(passes, name)) for name in SUMMED}
-    hits = ratio(counters["prefix_hit_tokens"], counters["prefix_query_tokens"])
-    closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
+    counters = {name: _sum(passes, name) for name in SUMMED}
+    hits = ratio(*(total(ints(passes, f"prefix_{name}_tokens")) for name in ("hit", "query")))
     return {
         "passes": passes.num_rows,
         **counters,
         "prefix_hit_share": hits,
         "busy_ns": total(duration),
-        "admission_closed_by_preemption": _part(closed, duration),
+        "admission_closed_by_preemption": _closed(passes, duration),
         "budget": _budget(passes, duration),
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
-        "batch": _batches(passes, duration),
+        **_batches(passes, duration),
+        "drafts_per_decode": ratio(
+            total(ints(passes, "spec_tokens")), total(ints(passes, "decode_tokens"))
+        ),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
+
+
+def _is_told(passes: pa.Table, name: str) -> bool:
+    """Whether the column is filled: vLLM's own class leaves some null."""
+    return not passes.column(name).null_count
+
+
+def _sum(passes: pa.Table, name: str) -> int | None:
+    return total(ints(passes, name)) if _is_told(passes, name) else None
+
+
+def _closed(passes: pa.Table, duration: Ints) -> dict[str, int | None]:
+    """Passes whose admission a preemption closed."""
+    if not _is_told(passes, "admission_stop"):
+        return {"passes": None, "ns": None}
+    closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
+    return {**_part(closed, duration)}
 
 
 def told_metrics(passes: pa.Table) -> dict[str, Any]:
@@ -70,7 +91,6 @@ def told_metrics(passes: pa.Table) -> dict[str, Any]:
     parts = (
         (_budget, ("tokens_scheduled", "token_budget"), "budget"),
         (_kv_blocks, ("kv_blocks_used", "kv_blocks_free"), "kv"),
-        (_batches, ("prefill_tokens", "decode_tokens", "spec_tokens"), "batch"),
         (_queues, queues, "queues"),
     )
     return {
@@ -79,6 +99,7 @@ def told_metrics(passes: pa.Table) -> dict[str, Any]:
         "prefix_hit_share": ratio(hits, queried),
         "busy_ns": total(duration),
         **{key: make(passes, duration) for make, needs, key in parts if told.issuperset(needs)},
+        **(_batches(passes, duration) if told.issuperset(BATCH_COLUMNS) else {}),
     }
 
 
@@ -99,6 +120,7 @@ def _budget(passes: pa.Table, duration: Ints) -> dict[str, float | None]:
     spent, budget = ints(passes, "tokens_scheduled"), ints(passes, "token_budget")
     each = np.divide(spent, budget, out=np.zeros(len(spent)), where=budget > 0)
     return {
+        "tokens_max": largest(budget),
         "used_share": ratio(total(spent), total(budget)),
         "used_share_of_time": weighted_mean(each, duration),
     }
@@ -125,14 +147,23 @@ def _queues(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
     }
 
 
-def _batches(passes: pa.Table, duration: Ints) -> dict[str, dict[str, int]]:
-    """Passes by what was in them: only decodes, only prompts, both, or nothing."""
+def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
+    """Passes by what was in them: only decodes, only prompts, both, or nothing.
+
+    And how long decodes had to wait for their pass, where they were alone and where they were not.
+    """
     prefills = ints(passes, "prefill_tokens") > 0
-    decodes = (ints(passes, "decode_tokens") + ints(passes, "spec_tokens")) > 0
+    decoding = ints(passes, "decode_tokens")
+    decodes = (decoding + ints(passes, "spec_tokens")) > 0
     kinds = {
         "decode": decodes & ~prefills,
         "mixed": decodes & prefills,
         "prefill": prefills & ~decodes,
         "empty": ~decodes & ~prefills,
     }
-    return {name: _part(chosen, duration) for name, chosen in kinds.items()}
+    return {
+        "batch": {name: _part(chosen, duration) for name, chosen in kinds.items()},
+        "mixed_share": ratio(int(kinds["mixed"].sum()), passes.num_rows),
+        "decode_pass_ns": spread(duration[kinds["decode"]], decoding[kinds["decode"]]),
+        "mixed_pass_ns": spread(duration[kinds["mixed"]], decoding[kinds["mixed"]]),
+    }

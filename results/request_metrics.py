@@ -43,6 +43,12 @@ def request_sums(requests: pa.Table) -> dict[str, int]:
     return {name: total(ints(requests, name)) for name in names}
 
 
+def victims(requests: pa.Table) -> dict[str, int]:
+    """How many requests were evicted, and how often the one that it hit most."""
+    times = ints(requests, "preemptions")
+    return {"requests_preempted": int((times > 0).sum()), "preemptions_max": largest(times) or 0}
+
+
 def is_finished(requests: pa.Table) -> Mask:
     """Requests that the model ended; aborted, failed and unfinished ones are not."""
     return is_label(requests, "finish_reason", *FINISHED)
@@ -94,7 +100,11 @@ def goodput(
 
 def waits(requests: pa.Table) -> dict[str, int]:
     """Time in the queues by verdict, summed over all requests; the longest first."""
-    names = [name for name in requests.column_names if name.startswith("wait_")]
+    names = [
+        name
+        for name in requests.column_names
+        if name.startswith("wait_") and requests.column(name).null_count == 0
+    ]
     sums = {name.removeprefix("wait_"): total(ints(requests, name)) for name in names}
     return dict(sorted(((k, v) for k, v in sums.items() if v), key=lambda each: -each[1]))
 

@@ -22,7 +22,15 @@ from schedbench.results.pass_log import (
 from schedbench.results.pass_metrics import told_metrics
 from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
 
-OWN_FLAGS = ("speedup", "arrivals", "think_ns", "too_long", "vllm_version")
+OWN_FLAGS = (
+    "speedup",
+    "arrivals",
+    "think_ns",
+    "too_long",
+    "vllm_version",
+    "engine",
+    "policy_class",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +75,15 @@ class StoredRun:
     def flags(self) -> dict[str, Any]:
         """What the replay was given: the scheduler's flags by vLLM's names, then its own."""
         own = {name: self.manifest.get(name) for name in OWN_FLAGS if name in self.manifest}
+        if "engine" in self.manifest:
+            own["scheduler"] = self.manifest["engine"]
         time = self.manifest.get("time", {}).get("description")
         return {**self.manifest.get("scheduler", {}), **own, **({"time": time} if time else {})}
+
+    @property
+    def release(self) -> str:
+        """Whose decisions these are, in words: a release of vLLM, or a mixture."""
+        return str(self.manifest.get("release") or f"vLLM {self.manifest.get('vllm_version')}")
 
     @property
     def recording(self) -> dict[str, Any] | None:

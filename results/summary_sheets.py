@@ -118,6 +118,9 @@ def _preemption(summary: Mapping[str, Any]) -> str:
 
 def _admission(summary: Mapping[str, Any]) -> str:
     closed = summary["admission_closed_by_preemption"]
+    if closed["passes"] is None:
+        cancelled = number(summary["admissions_cancelled"])
+        return f"{cancelled} cancelled by a preemption · why else it ended is not told"
     if not closed["passes"]:
         return "never closed by a preemption"
     fit = f"{number(summary['admissions_cancelled_fit'])} would have fitted"

@@ -26,10 +26,45 @@ COLUMNS: Final = {
 }
 """The metrics a sweep shows to people; all of a summary is in its JSON and CSV."""
 
+_CHUNKS: Final = {
+    "mixed_share": "mixed passes",
+    "decode_pass_ns.p99": "decode-only p99",
+    "mixed_pass_ns.p99": "mixed p99",
+    "budget.used_share_of_time": "budget used",
+}
+_DRAFTS: Final = {"drafts_per_decode": "drafts/decode", "budget.tokens_max": "budget"}
+_BLOCKS: Final = {"kv.used_share_mean": "KV mean", "queues.waiting_mean": "waiting"}
+_VICTIMS: Final = {"requests_preempted": "evicted", "preemptions_max": "worst hit"}
+
+MORE_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(
+        (
+            "max_num_batched_tokens",
+            "max_num_scheduled_tokens",
+            "enable_chunked_prefill",
+            "long_prefill_token_threshold",
+        ),
+        _CHUNKS,
+    ),
+    **dict.fromkeys(("spec_tokens", "num_speculative_tokens", "spec_method"), _DRAFTS),
+    **dict.fromkeys(("num_gpu_blocks", "watermark", "scheduler_reserve_full_isl"), _BLOCKS),
+    **dict.fromkeys(("policy_class", "scheduler", "policy", "scheduling_policy"), _VICTIMS),
+}
+"""What else is shown where a flag varies: what that flag is about."""
+
 PARETO: Final = ("ttft_ns.p99", "tpot_ns.p99", "output_tokens_per_s")
 """What a configuration trades off: the wait for the first token, the pace after it, throughput."""
 
 _NOTE: Final = "* best; ● no other one beats it in TTFT p99, TPOT p99 and output tokens/s at once"
+
+_MEANINGS: Final = {
+    "mixed_pass_ns.p99": "decode-only and mixed p99: time of a pass without and with prompts "
+    "beside the decodes, once for each decode",
+    "drafts_per_decode": "drafts/decode: drafts scheduled for each decode; budget: tokens of a "
+    "pass after the slots that drafts take",
+    "preemptions_max": "evicted: how many requests; worst hit: how often the one hit most",
+}
+"""What has no room in a heading."""
 
 NOTHING_BINDS: Final = "nothing"
 
@@ -43,31 +78,41 @@ class SweepPoint:
     flags: Mapping[str, Any]
     summary: Mapping[str, Any] | None
     failure: str = ""
+    release: str = ""  # whose decisions these are, in words; empty where that is refused
 
     @property
     def name(self) -> str:
-        return " ".join(f"{flag}={value}" for flag, value in self.flags.items())
+        return " ".join(f"{flag}={_spelled(value)}" for flag, value in self.flags.items())
 
 
 def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence[str] = ()) -> View:
     """One table over all points, in the order given; what failed has a row and its reason."""
     numbers = [dict(flatten(point.summary)) if point.summary else {} for point in points]
     flags = list(dict.fromkeys(flag for point in points for flag in point.flags))
-    shown = [key for key in COLUMNS if any(each.get(key) is not None for each in numbers)]
+    titles = dict(COLUMNS)
+    for flag in flags:
+        titles |= MORE_COLUMNS.get(flag.replace("-", "_"), {})
+    shown = [key for key in titles if any(each.get(key) is not None for each in numbers)]
     columns = [
         *(_flag_column(points, flag) for flag in flags),
         *(
-            metric_column(CATALOG[key], COLUMNS[key], [n.get(key) for n in numbers], star=True)
+            metric_column(CATALOG[key], titles[key], [n.get(key) for n in numbers], star=True)
             for key in shown
         ),
         _binding_column(points),
         _pareto_column(numbers),
     ]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
-    sheet = Sheet("", tuple(heading for heading, _ in columns), rows, _NOTE, len(flags))
+    note = "\n".join([_NOTE, *(meaning for key, meaning in _MEANINGS.items() if key in shown)])
+    sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
     failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
-        {"flags": dict(point.flags), "failure": point.failure or None, "summary": point.summary}
+        {
+            "flags": dict(point.flags),
+            "release": point.release or None,
+            "failure": point.failure or None,
+            "summary": point.summary,
+        }
         for point in points
     ]
     flat = _flat_sheet(points, numbers, flags)
@@ -82,9 +127,15 @@ def _flag_column(points: Sequence[SweepPoint], flag: str) -> ColumnOfCells:
 
 
 def _flag_text(value: object) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_number else _spelled(value)
+
+
+def _spelled(value: object) -> str:
+    """As it is typed."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return str(value)
 
 
 def _binding_column(points: Sequence[SweepPoint]) -> ColumnOfCells:

@@ -38,6 +38,11 @@ class Seen:
     def any_limit_bound(self) -> bool:
         return not set(self.summary["binding_limit"]) <= {"nothing"}
 
+    @property
+    def tells_limits(self) -> bool:
+        """Whether the run says what held its passes back; vLLM's own class does not."""
+        return bool(self.summary["binding_limit"])
+
     def stopped_by(self, *verdicts: str) -> int:
         """Passes that ended either loop with one of these verdicts."""
         return sum(
@@ -55,17 +60,25 @@ def warn(
     if not summary["passes"]:
         return ["no pass was made, so there is nothing to read from this run; check the trace"]
     seen = Seen(summary, config, derived)
-    return [message for rule in _RULES for message in rule(seen)]
+    rules = _RULES if seen.tells_limits else _WITHOUT_LIMITS
+    return [message for rule in rules for message in rule(seen)]
 
 
 def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is to be said of a sweep as a whole, over the points that did not fail."""
+    """What is to be said of several runs side by side, those that failed left out."""
     if not summaries:
         return ["no configuration finished, so there is nothing to compare"]
     if any(Seen(summary, {}, {}).any_limit_bound for summary in summaries):
         return []
-    message = "no limit was ever binding in any configuration, so this comparison means nothing; "
-    return [message + "raise the load with --speedup, or sweep lower values"]
+    idle = "no limit was ever binding in any configuration, so this comparison means nothing"
+    if any(_told(summary) != _told(summaries[0]) for summary in summaries):
+        idle += " for the limits; what differs comes from elsewhere"
+    return [f"{idle}; raise the load with --speedup, or try lower values"]
+
+
+def _told(summary: Mapping[str, Any]) -> list[Any]:
+    """What would differ if anything did."""
+    return [summary.get(name) for name in ("makespan_ns", "ttft_ns", "tpot_ns", "e2e_ns")]
 
 
 def _unfinished(seen: Seen) -> Iterator[str]:
@@ -189,3 +202,6 @@ _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _inert,
     _cache,
 )
+
+_WITHOUT_LIMITS: Final = (_unfinished, _low_rate_head, _few_requests, _thrash, _cache)
+"""The rules that ask nothing about limits and verdicts."""

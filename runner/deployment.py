@@ -50,7 +50,7 @@ DERIVED: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "nu
 _MEANT_FOR: Final[Mapping[RunnerKind, tuple[str, ...]]] = {
     "clock": ("cost",),
     "model": ("profile", "recorded", "enforce_eager"),
-    "torch": ("device", "enforce_eager"),
+    "torch": ("device", "attention", "weights", "zipf", "paranoid", "enforce_eager"),
 }
 """Options that only these runners read."""
 
@@ -74,6 +74,10 @@ class Deployment:
     profile: str | None = None
     recorded: str | None = None
     device: str | None = None
+    attention: str | None = None
+    weights: str | None = None  # a folder of safetensors; random ones without it
+    zipf: float | None = None  # exponent of uneven routing to experts
+    paranoid: bool = False
     enforce_eager: bool = False
     usage: UsageContext = "server"
 
@@ -172,7 +176,11 @@ class Deployment:
             self.model or DEFAULT_MODEL,
             device=self.device or "auto",
             dtype=self.dtype,
+            attention=self.attention or "auto",
+            weights=None if self.weights is None else Path(self.weights),
+            zipf=self.zipf or 0.0,
             eager=self.enforce_eager,
+            paranoid=self.paranoid,
         )
 
     def config(self, given: Mapping[str, Any] | None = None) -> SchedulerConfig:

@@ -91,6 +91,8 @@ class Requests:
         row["max_tokens"] = rng.choice([1, 2, 3, 5, 8, 13, 21, 34, 55])
         if self._flags["async_scheduling"] and self._flags["num_speculative_tokens"]:
             row["max_tokens"] = min(row["max_tokens"], self._max_tokens - _length(prompt))
+        if "min_tokens" in self._features and chance(rng, 0.4):
+            row["min_tokens"] = rng.randint(1, row["max_tokens"])
         return row | self._extras(_length(prompt))
 
     def _extras(self, prompt_length: int) -> Row:
@@ -113,8 +115,6 @@ class Requests:
             extras["accept"] = [rng.randint(0, count) for _ in range(rng.randint(1, 4))]
             if chance(rng, 0.7):
                 extras["drafts"] = [rng.randint(0, count) for _ in range(rng.randint(1, 3))]
-        if "min_tokens" in features and chance(rng, 0.4):
-            extras["min_tokens"] = 1
         return extras
 
     def _prompt(self, request_id: str) -> list[list[Any]]:
@@ -192,6 +192,7 @@ class Requests:
         rng, turns = self._rng, self._rng.randint(1, 4)
         first = self._request(request_id) | {"resumable": True}
         first["max_tokens"] = min(first["max_tokens"], 8)
+        first.pop("min_tokens", None)
         left = self._flags["max_model_len"] - 8 - turns * (first["max_tokens"] + 1)
         first["prompt"] = _cut(first["prompt"], max(1, left // turns))
         if "mm" in first:
@@ -200,12 +201,17 @@ class Requests:
         for turn in range(1, turns):
             arrival += rng.randint(1, 12)
             prompt = [[f"{request_id}t{turn}", rng.randint(1, max(1, left // turns))]]
-            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": first["max_tokens"]}
+            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": self._of_turn(first)}
             if "encoder" in self._features and chance(rng, 0.5):
                 follow["mm"] = self._encoder_inputs(_length(prompt))
             rows.append({"id": request_id, "resumable": True} | follow)
         end = {"arrival": arrival + rng.randint(1, 20), "prompt": [[f"{request_id}end", 1]]}
         return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
+
+    def _of_turn(self, first: Row) -> int:
+        """The max_tokens of a session's next input; 0.26.0 keeps those of the first."""
+        most: int = first["max_tokens"]
+        return most if is_older(self._flags) else self._rng.randint(1, most)
 
 
 def _length(prompt: list[list[Any]]) -> int:

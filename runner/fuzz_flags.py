@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedbench.errors import UnsupportedError
+from schedbench.sched.behaviours import MODELLED
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection
 
 Row = dict[str, Any]
-RELEASES = ("0.26.0", "0.33.0")
+RELEASES = MODELLED
 FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if allowed
     "priority": 0.35,
     "pressure": 0.6,
@@ -128,6 +131,11 @@ def draw_features(rng: random.Random, release: str, allowed: Collection[str]) ->
     drawn &= set(allowed)
     if release == RELEASES[0]:
         drawn -= NEWER_FEATURES
+    if release not in CONFLICTS:
+        raise UnsupportedError(
+            f"random cases that are valid for vLLM {release} are not known: CONFLICTS in "
+            "runner/fuzz_flags.py needs a row for it"
+        )
     for together, without, dropped in CONFLICTS[release]:
         if together <= drawn and not without & drawn:
             drawn.remove(dropped)

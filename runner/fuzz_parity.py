@@ -35,35 +35,58 @@ class Case:
     columns: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Failed:
+    """A case that the real class refuses or fails on, equal up to then: it says little."""
+
+    seed: int
+    error: str
+
+
 def fuzz(
     seed: int,
     count: int,
     release: str,
     features: Collection[str],
+    *,
+    behaviours: str = "",
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Case]:
-    """Run `count` random cases on both; yields those that differ, shrunk, as they are found."""
+) -> Iterator[Case | Failed]:
+    """Run `count` random cases on both; yields those that differ, shrunk, as they are found.
+
+    Cases on which the real class fails are yielded as well. `behaviours` makes a mixture of this
+    project's side: a switch that no case notices is one that the cases do not reach.
+    """
     for offset in range(count):
         scenario = draw_scenario(seed + offset, release, features)
-        if first_parting(scenario) is not None:
-            yield shrunk(seed + offset, scenario)
+        found = compared(scenario, behaviours)
+        if isinstance(found, str):
+            yield Failed(seed + offset, found)
+        elif found is not None:
+            yield shrunk(seed + offset, scenario, behaviours)
         if progress is not None:
             progress(offset + 1)
 
 
-def first_parting(scenario: GoldenLog) -> tuple[int, tuple[str, ...]] | None:
+def compared(scenario: GoldenLog, behaviours: str = "") -> tuple[int, tuple[str, ...]] | str | None:
     """The first pass and its columns in which the two schedulers part; None if they do not.
 
-    A case that the real class refuses or fails on says nothing.
+    Where the real class fails before they do, its error.
     """
     theirs = _rows(scenario, lambda store: VllmBackend(scenario.config, store))
-    ours = _rows(scenario, lambda store: SchedBackend(scenario, store))
+    ours = _rows(scenario, lambda store: SchedBackend(scenario, store, behaviours))
     for index, (their_row, our_row) in enumerate(zip_longest(theirs, ours)):
         if their_row is not None and FAULT in their_row:
-            return None
+            return str(their_row[FAULT])
         if columns := differing(their_row, our_row):
             return index, columns
     return None
+
+
+def first_parting(scenario: GoldenLog, behaviours: str = "") -> tuple[int, tuple[str, ...]] | None:
+    """The first pass and its columns in which the two part; None too where the real class fails."""
+    found = compared(scenario, behaviours)
+    return None if isinstance(found, str) else found
 
 
 def _rows(scenario: GoldenLog, make: Callable[[StoreClient], Backend]) -> Iterator[Row]:
@@ -74,21 +97,20 @@ def _rows(scenario: GoldenLog, make: Callable[[StoreClient], Backend]) -> Iterat
         yield {FAULT: f"{type(error).__name__}: {error}"}
 
 
-def shrunk(seed: int, scenario: GoldenLog) -> Case:
+def shrunk(seed: int, scenario: GoldenLog, behaviours: str = "", tries: int = MOST_TRIES) -> Case:
     """Take away requests, events and flags for as long as the case still differs."""
-    tries = MOST_TRIES
     best = scenario
     progress = True
     while progress and tries > 0:
         progress = False
         for smaller in _smaller(best):
             tries -= 1
-            if first_parting(smaller) is not None:
+            if first_parting(smaller, behaviours) is not None:
                 best, progress = smaller, True
                 break
             if tries <= 0:
                 break
-    parting = first_parting(best)
+    parting = first_parting(best, behaviours)
     assert parting is not None
     note = f"Shrunk from random case {seed}; first difference in pass {parting[0]}."
     best = replace(best, header=best.header | {"name": f"shrunk.{seed}", "note": note})
@@ -108,9 +130,12 @@ def _smaller(scenario: GoldenLog) -> Iterator[GoldenLog]:
     events = scenario.header.get("events") or []
     for place in range(len(events)):
         yield _with(scenario, events=events[:place] + events[place + 1 :])
+    has_items = any("mm" in request for request in requests)
     for name, plain in PLAIN_FLAGS.items():
+        if name == "encoder_budget" and has_items:  # without a budget nobody may have items
+            continue
         if name in scenario.config and scenario.config[name] != plain:
-            yield _with(scenario, flags={name: plain})
+            yield _without(scenario, name)
     for place, request in enumerate(requests):
         for smaller in _smaller_requests(request):
             yield _with(scenario, requests=[*requests[:place], smaller, *requests[place + 1 :]])
@@ -131,6 +156,33 @@ PLAIN_FLAGS: Row = {
     "throttle_interval": 1,
 }
 """Flags as they are where nothing of a feature is on."""
+
+READERS: dict[str, tuple[str, str]] = {
+    "kv_connector": ("remote_kv", "kv_"),
+    "encoder_budget": ("mm", "encoder_"),
+}
+"""By flag: what of a request, and the events by the beginning of their names, mean nothing
+without it."""
+
+
+def _without(scenario: GoldenLog, name: str) -> GoldenLog:
+    """The case with a flag as it is where its feature is off, and with nothing that needs it."""
+    field, events = READERS.get(name, ("", ""))
+    if not field:
+        return _with(scenario, flags={name: PLAIN_FLAGS[name]})
+    return _with(
+        scenario,
+        requests=[
+            {key: value for key, value in request.items() if key != field}
+            for request in scenario.requests
+        ],
+        events=[
+            event
+            for event in scenario.header.get("events") or []
+            if not event["op"].startswith(events)
+        ],
+        flags={name: PLAIN_FLAGS[name]},
+    )
 
 
 def _smaller_requests(request: Row) -> Iterator[Row]:

@@ -24,6 +24,7 @@ from schedbench.results.gate import CLOCK, GateResult, check, make_baseline, pas
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.events import Event
 from schedbench.runner.manifest import vars_of
+from schedbench.runner.plugins import load_scheduler
 from schedbench.runner.run import ReplayOptions, Run, replay
 from schedbench.sched.config import SchedulerConfig
 from schedbench.workloads.too_long import TooLong
@@ -130,7 +131,12 @@ def _unreadable(path: Path, error: Exception) -> RunStoreError:
 
 
 def run_setup(trace: Trace, setup: Setup, progress: Progress | None = None) -> Run:
-    """Replay in memory."""
+    """Replay in memory.
+
+    Raises:
+        UsageError: the scheduler named is none whose verdicts a gate could hold.
+    """
+    load_scheduler(setup.options.scheduler)
     return replay(trace, setup.config, options=setup.options, progress=progress)
 
 

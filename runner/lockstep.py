@@ -7,25 +7,23 @@ requests, aborts, pauses, resets, compiled grammars, transfers; tokens come from
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from schedbench.errors import UnsupportedError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.runner.golden_backend import PassReport, Scheduled
 from schedbench.runner.record import Recorder
 from schedbench.runner.remote_kv import RemoteStore
 from schedbench.runner.replay import Progress, Replay
-from schedbench.runner.run import DEFAULT_KV_ROLE, ReplayOptions, make_arrivals, prepare
+from schedbench.runner.run import ReplayOptions, make_arrivals, prepare, with_kv_role
 from schedbench.runner.timers import Timers
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
-from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+from schedbench.runner.vllm_backend import VllmBackend
+from schedbench.runner.vllm_terms import Terms, flags_for, installed_release
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
 from schedbench.sched.scheduler import PauseState, Scheduler
@@ -53,20 +51,6 @@ class Divergence(Exception):  # noqa: N818 - an outcome, not a fault of the call
     columns: dict[str, tuple[object, object]]
     state: dict[str, object] = field(default_factory=dict)  # before the pass
     led_there: list[str] = field(default_factory=list)  # how the passes before it ended
-
-
-def flags_for(config: SchedulerConfig, *, has_encoder: bool) -> dict[str, Any]:
-    """The flags as the real class's driver takes them (those of a golden log's header)."""
-    return config.as_dict() | {
-        "prefix_caching_hash_algo": "sha256",
-        "async_scheduling": config.runs_ahead,
-        "kv_connector": config.kv_role is not None,
-        "kv_role": config.kv_role or "kv_both",
-        "encoder_budget": config.encoder_budget if has_encoder else None,
-        "encoder_cache_size": config.encoder_cache_embeds if has_encoder else None,
-        "pipeline_depth": None,
-        "throttle_interval": 1,
-    }
 
 
 class LockstepScheduler(Scheduler):
@@ -222,54 +206,6 @@ class LockstepScheduler(Scheduler):
         }
 
 
-def described(request: Request, hash_block_tokens: int | None) -> dict[str, Any]:
-    """A request as a golden scenario has it, its prompt in segments that share as its ids do.
-
-    Raises:
-        UnsupportedError: the trace names blocks of generated tokens, which have no segments.
-    """
-    row = request.tag
-    found: dict[str, Any] = {
-        "id": request.request_id,
-        "arrival": request.arrival_time,
-        "prompt": _segments(request, hash_block_tokens),
-        "max_tokens": request.max_tokens,
-        "priority": request.priority,
-        "resumable": request.resumable,
-    }
-    if request.lora_id:
-        found["lora"] = request.lora_id
-    if row is not None and row.cache_salt is not None:
-        found["cache_salt"] = str(row.cache_salt)
-    if request.grammar is not None:
-        found["grammar"] = {"reject_after": request.grammar.tokens_left}
-    if request.encoder_inputs:
-        found["mm"] = [
-            {"offset": item.offset, "length": item.num_tokens, "hash": item.identifier}
-            for item in request.encoder_inputs
-        ]
-    return found
-
-
-def _segments(request: Request, hash_block_tokens: int | None) -> list[list[Any]]:
-    row = request.tag
-    if row is None or row.hash_ids is None or hash_block_tokens is None:
-        return [[f"p:{request.request_id}:{request.arrival_time}", request.num_prompt_tokens]]
-    if row.output_hash_ids:
-        raise UnsupportedError(
-            "output_hash_ids: the real class hashes tokens, and a trace does not have those of the "
-            "output; drop the column to compare the rest"
-        )
-    left, segments = request.num_prompt_tokens, []
-    for each in row.hash_ids:
-        length = min(hash_block_tokens, left)
-        segments.append([f"h{each}", length])
-        left -= length
-    if left:
-        segments.append([f"p:{request.request_id}", left])
-    return segments
-
-
 class StoreBeside:
     """A second remote store, told the same as the trace's own, for the real class to ask."""
 
@@ -317,8 +253,7 @@ def verify_trace(
         UnsupportedError: vLLM is not installed, or is of another release than the flags ask for.
     """
     version = installed_release(getattr(config, "vllm_version", "0.26.0"))
-    if trace.has("remote_kv") and config.kv_role is None:
-        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
     has_remote = config.kv_role is not None
     world = World(block_size=config.block_size, has_remote_kv=has_remote)
@@ -326,11 +261,13 @@ def verify_trace(
     scheduler = LockstepScheduler(config, world.store)
     scheduler.beside = VllmBackend(flags_for(config, has_encoder=trace.has("encoder")), store)
 
+    terms = Terms(trace)
+
     def describe(request: Request) -> dict[str, Any]:
         row = request.tag
         if row is not None and row.remote_kv is not None:
             store.store.add(request.request_id, row.remote_kv, row.added_ns)
-        return described(request, trace.hash_block_tokens)
+        return terms.described(request)
 
     scheduler.describe = describe
     scheduler.other_store = store.store if has_remote else None
@@ -354,21 +291,3 @@ def verify_trace(
     except Divergence as parted:
         return Lockstep(scheduler.num_compared, parted, version)
     return Lockstep(scheduler.num_compared, None, version)
-
-
-def installed_release(wanted: str | None) -> str:
-    """Release of the installed vLLM, which has to be the one asked for (None: any)."""
-    try:
-        found = vllm_version()
-    except PackageNotFoundError as error:
-        raise UnsupportedError(
-            "vLLM is not installed beside schedbench, so there is nothing to compare with. `make "
-            f"vllm-env VERSION={wanted or '0.26.0'}` builds an environment that has it, without a "
-            "GPU; run the schedbench in it"
-        ) from error
-    if wanted is not None and found != wanted:
-        raise UnsupportedError(
-            f"the installed vLLM is {found}, and --vllm-version is {wanted}: ask for "
-            f"--vllm-version {found}, or run in an environment with {wanted}"
-        )
-    return found

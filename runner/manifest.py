@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from schedbench.results.untold import REAL_CLASS
 from schedbench.runner.plugins import OWN_SCHEDULER, source_digest
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def make_manifest(
         "own_code": {
             spec: source_digest(spec)
             for spec in (options.scheduler, options.policy_class)
-            if spec not in (None, OWN_SCHEDULER)
+            if spec not in (None, OWN_SCHEDULER, REAL_CLASS)
         },
         "events": [vars_of(event) for event in options.events],
     }
@@ -69,6 +70,7 @@ def make_manifest(
         "warmup_ns": options.warmup_ns,
         "slo_ns": dict(options.slo_ns) if options.slo_ns else None,
         "vllm_version": config.vllm_version,
+        "release": config.release,
         "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
         "command_line": list(options.command_line),
         "versions": {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedbench.errors import InvariantError, SchedbenchError, UsageError
+from schedbench.results.untold import REAL_CLASS
 from schedbench.sched.policy import HOOKS, Policy, overridden
 from schedbench.sched.scheduler import Scheduler
 
@@ -78,6 +79,11 @@ def load_scheduler(spec: str) -> type[Scheduler]:
     """
     if spec == OWN_SCHEDULER:
         return Scheduler
+    if spec == REAL_CLASS:
+        raise UsageError(
+            f"--scheduler {REAL_CLASS}: only `schedbench replay` drives vLLM's own class, and "
+            "`schedbench verify` holds this project's to it; leave the option out"
+        )
     found = load_class(spec, "--scheduler")
     missing = [name for name in SCHEDULER_METHODS if not callable(getattr(found, name, None))]
     if missing:
@@ -132,7 +138,7 @@ def _place_in(spec: str | None, error: Exception) -> traceback.FrameSummary | No
 
 
 def _file_of(spec: str | None) -> Path | None:
-    if spec is None or spec in (OWN_SCHEDULER, DEFAULT_POLICY):
+    if spec is None or spec in (OWN_SCHEDULER, REAL_CLASS, DEFAULT_POLICY):
         return None
     _look_here()
     try:

@@ -10,6 +10,8 @@ from schedbench.errors import TraceError
 from schedbench.workloads.too_long import TooLong, too_long
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
@@ -39,3 +41,22 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
         f"{config.usable_blocks} usable blocks ({room} tokens): rows {shown}{more}. They could "
         f"never be scheduled. Give --num-gpu-blocks {need} or more, or --too-long drop|truncate"
     )
+
+
+def told_of_prompts(trace: Trace, prepared: Trace) -> Iterator[str]:
+    """What became of prompts that did not fit, in words: what is dropped or cut is never silent."""
+    before = len(trace.provenance.get("transforms", ()))
+    for step in prepared.provenance.get("transforms", ())[before:]:
+        if step["step"] != "too_long":
+            continue
+        most = step["max_model_len"] - 1
+        if rows := step.get("rows_dropped"):
+            yield (
+                f"{rows:,} of {trace.num_requests:,} requests dropped, whose prompts are longer "
+                f"than {most:,} tokens (--too-long drop): this run says nothing of them"
+            )
+        if rows := step.get("rows_cut"):
+            yield (
+                f"{rows:,} of {trace.num_requests:,} prompts cut to {most:,} tokens, by "
+                f"{step['tokens_cut']:,} in all (--too-long truncate)"
+            )

@@ -25,10 +25,11 @@ from schedbench.runner.golden_log import (
 )
 from schedbench.runner.golden_world import RemoteStore
 from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+from schedbench.sched.behaviours import MODELLED
 
 
 def record(scenario: GoldenLog) -> GoldenLog:
-    """The scenario's passes as the installed vLLM's own class makes them.
+    """The scenario's passes as the installed vLLM's own class makes them, under its release.
 
     Raises:
         ValueError: vLLM refuses the combination of flags.
@@ -36,7 +37,12 @@ def record(scenario: GoldenLog) -> GoldenLog:
     store = RemoteStore(scenario.config.get("hold_frees"))
     driver = GoldenDriver(scenario, VllmBackend(scenario.config, store), store)
     passes = list(driver.passes())
-    header = scenario.header | {"vllm": vllm_version(), "stats": driver.stats}
+    release = vllm_version()
+    header = scenario.header | {"vllm": release, "stats": driver.stats}
+    if release != MODELLED[0]:
+        header["vllm_version"] = release
+    else:
+        header.pop("vllm_version", None)
     return GoldenLog(header, scenario.requests, passes)
 
 
@@ -69,10 +75,16 @@ def main(arguments: list[str] | None = None) -> int:
         source, target = options.paths
         write_log(target, record(read_log(source)))
         return 0
-    differences = {path: check(path) for path in options.paths}
-    for path, difference in differences.items():
-        sys.stdout.write(f"{path.name}: {difference or 'equal'}\n")
-    return int(any(differences.values()))
+    found = [_told(path) for path in options.paths]
+    return int(any(found))
+
+
+def _told(path: Path) -> bool:
+    """Check a log and say what came of it; whether it differs."""
+    difference = check(path)
+    sys.stdout.write(f"{path.name}: {difference or 'equal'}\n")
+    sys.stdout.flush()
+    return difference is not None
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ import gc
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize
+from schedbench.results.pass_log import PASS_COLUMNS, request_columns
 from schedbench.results.run_store import RunFolder
 from schedbench.results.run_tables import RunTables, tables_of
+from schedbench.results.untold import REAL_CLASS, UntoldLog
 from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
@@ -24,11 +26,13 @@ from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
-from schedbench.runner.preflight import fit_prompts
+from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.requests import RequestSource
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
+from schedbench.runner.vllm_scheduler import VllmScheduler, refuse_what_it_cannot
+from schedbench.runner.vllm_terms import installed_release
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
 from schedbench.sched.express import covers
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from schedbench.results.row_buffer import Log
     from schedbench.runner.api import Runner
     from schedbench.runner.events import Event
     from schedbench.runner.replay import Progress, Replay
@@ -51,6 +56,10 @@ if TYPE_CHECKING:
 COLLECT_AFTER_OBJECTS = 200_000
 __all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
+
+
+class EnoughError(Exception):
+    """Raised by a `progress` that has seen enough: the replay ends there, with what it has."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ class ReplayOptions:
     spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
     seed: int = 0  # of those draws
     short_way: bool = True  # off: look at every decode in every pass; the rows are the same
-    scheduler: str = OWN_SCHEDULER  # or module:Class
+    scheduler: str = OWN_SCHEDULER  # or vllm, or module:Class
     policy_class: str | None = None  # module:Class
     outputs: Path | None = None  # where to write what leaves the engine
     request_events: Path | None = None
@@ -126,7 +135,7 @@ def replay(
         options: arrivals, speed-up, what to do with prompts that cannot fit.
         out: the run folder to write; must not exist or be empty.
         store: write a run folder under `runs/` when `out` is not given.
-        progress: called every few hundred passes.
+        progress: called every few hundred passes; raises EnoughError to end it.
 
     Raises:
         TraceError, UsageError: the input breaks a rule; nothing was run.
@@ -138,8 +147,7 @@ def replay(
     source = options.deployment if runner is None else None
     runner = runner or options.deployment.make_runner()
     config.refuse_what_the_engine_refuses()
-    if trace.has("remote_kv") and config.kv_role is None:
-        config = dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
     make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
@@ -148,7 +156,7 @@ def replay(
         with _sink(trace, manifest, out, store=store) as sink:
             world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
             scheduler = make_scheduler(world, outputs)
-            recorder = Recorder(scheduler, sink.passes, sink.requests, options.warmup_ns)
+            recorder = _recorder(scheduler, sink, options)
             express = None
             if may_go_express(prepared, scheduler, runner, options):
                 logs = (sink.passes, sink.timings, sink.requests)
@@ -158,7 +166,11 @@ def replay(
                 )
             replaying = replay_class(runner, prepared)(
                 scheduler=scheduler,
-                arrivals=OpenLoop(()) if express else make_arrivals(prepared, config, options),
+                arrivals=OpenLoop(())
+                if express
+                else make_arrivals(
+                    prepared, config, options, keep_ids=options.scheduler == REAL_CLASS
+                ),
                 express=express,
                 world=world,
                 model=TraceModel(
@@ -168,12 +180,13 @@ def replay(
                 recorder=recorder,
                 timings=TimingRows(sink.timings),
                 outputs=outputs,
-                short_way=options.short_way,
+                short_way=options.short_way and options.scheduler != REAL_CLASS,
                 events=options.events,
                 progress=progress,
             )
             stalled = _run(replaying, options, sink)
-            notes = runner.notes() if isinstance(runner, TellsNotes) else []
+            told = runner.notes() if isinstance(runner, TellsNotes) else []
+            notes = [*told_of_prompts(trace, prepared), *told]
             return _finish(sink, manifest, config, options, stalled, notes)
 
 
@@ -191,6 +204,13 @@ def _sink(
     )
     folder.write_manifest(manifest)
     return folder
+
+
+def with_kv_role(trace: Trace, config: SchedulerConfig) -> SchedulerConfig:
+    """The configuration, with a role where the trace has remote KV and none is given."""
+    if trace.has("remote_kv") and config.kv_role is None:
+        return dataclasses.replace(config, kv_role=DEFAULT_KV_ROLE)
+    return config
 
 
 def prepare(trace: Trace, config: SchedulerConfig, options: ReplayOptions) -> Trace:
@@ -232,6 +252,10 @@ def _scheduler_maker(
     trace: Trace, config: SchedulerConfig, runner: Runner, options: ReplayOptions
 ) -> Callable[[World, OutputsFile | None], Scheduler]:
     """Load the classes that are named, before anything is written, and make the scheduler later."""
+    if options.scheduler == REAL_CLASS:
+        refuse_what_it_cannot(config, options, needs_block_ids=runner.needs_block_ids)
+        installed_release(config.vllm_version)
+        return lambda world, _: cast("Scheduler", VllmScheduler(config, world.store, trace))
     made, policy = load_scheduler(options.scheduler), load_policy(options.policy_class)
 
     def make(world: World, outputs: OutputsFile | None) -> Scheduler:
@@ -244,6 +268,18 @@ def _scheduler_maker(
         )
 
     return make
+
+
+def _recorder(
+    scheduler: Scheduler, sink: RunFolder | MemoryRun, options: ReplayOptions
+) -> Recorder:
+    """A recorder; what vLLM's own class does not tell becomes null on its way to the tables."""
+    passes: Log = sink.passes
+    requests: Log = sink.requests
+    if options.scheduler == REAL_CLASS:
+        passes = UntoldLog(passes, PASS_COLUMNS)
+        requests = UntoldLog(requests, request_columns(WAIT_LABELS))
+    return Recorder(scheduler, passes, requests, options.warmup_ns)
 
 
 def _run(
@@ -259,6 +295,8 @@ def _run(
             replaying.run()
     except StallError as error:
         return error
+    except EnoughError:
+        return None
     finally:
         replaying.close()
         for lengths, counts in replaying.recorder.itl.in_order():

@@ -9,6 +9,7 @@ was cut short can be taken up again:
     runs/20260731T141503Z-conv-sweep/
       sweep.json                                     trace, axes, command line
       points/max_num_seqs=64-1f0c9a2e/               a run folder like any other
+      points.jsonl                                   in which folder a point is, or why it failed
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import product
@@ -29,6 +31,7 @@ from schedbench.runner.deployment import SERVING_AXES
 from schedbench.runner.manifest import vars_of
 from schedbench.runner.plugins import source_digest
 from schedbench.runner.run import ReplayOptions
+from schedbench.runner.sweep_folder import PointLog
 from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.runner.workers import Workers, cores
 
@@ -130,12 +133,30 @@ def run_sweep(
 ) -> Generator[Outcome]:
     """Outcomes as they come. Closing the iterator stops the workers; what is stored stays.
 
-    A point whose run lies complete in `out` is not run again. `make_pool` gets the trace and how
-    many are to work at a time.
+    A point whose run lies complete in `out` is not run again; why a point has none is noted there.
+    `make_pool` gets the trace and how many are to work at a time.
     """
+    log = None if out is None else PointLog(out)
+    with closing(_outcomes(trace, plan, out, workers, make_pool, log)) as coming:
+        for outcome in coming:
+            if log is not None and outcome.summary is None:
+                log.note(outcome.point, status=outcome.status, reason=outcome.reason)
+            yield outcome
+
+
+def _outcomes(
+    trace: Trace,
+    plan: Plan,
+    out: Path | None,
+    workers: int | None,
+    make_pool: Callable[[Trace, int], Pool],
+    log: PointLog | None,
+) -> Generator[Outcome]:
     jobs: list[Job] = []
     for index, point in enumerate(plan.points()):
         job = make_job(index, point, plan, trace, out)
+        if log is not None and isinstance(job, Job) and job.folder is not None:
+            log.note(point, folder=job.folder.name)
         if isinstance(job, Outcome):
             yield job
         elif (reused := reuse(job)) is not None:

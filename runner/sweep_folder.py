@@ -1,4 +1,8 @@
-"""Where a sweep is kept: `sweep.json`, and a run folder for each point under `points/`."""
+"""Where a sweep is kept: `sweep.json`, a run folder for each point, and `points.jsonl`.
+
+A line there says in which folder a point's run is kept, or why it has no result; the last one of a
+point counts, and no reason does where the point has a complete run after all.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,13 @@ import orjson
 
 from schedbench.errors import OutputError, RunStoreError
 from schedbench.results.files import write_json, writing
+from schedbench.results.report.sweep_folder import POINT_LOG, POINTS, SWEEP
 from schedbench.results.run_store import RUNS
 
 if TYPE_CHECKING:
-    from schedbench.workloads.trace import Trace
+    from collections.abc import Mapping
 
-SWEEP = "sweep.json"
-POINTS = "points"
+    from schedbench.workloads.trace import Trace
 
 
 def new_sweep_folder(
@@ -54,6 +58,26 @@ def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
             "--resume out"
         )
     return path
+
+
+class PointLog:
+    """Lines about the points of the sweep in a folder; an equal one is not written twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / POINT_LOG
+        content = self._path.read_bytes() if self._path.exists() else b""
+        self._known = set(content.splitlines())
+        self._is_cut = bool(content) and not content.endswith(b"\n")
+
+    def note(self, point: Mapping[str, Any], **told: str) -> None:
+        """Add a line: where the point's run is kept, or why it has no result."""
+        line = orjson.dumps({"point": dict(point), **told}, option=orjson.OPT_SERIALIZE_NUMPY)
+        if line in self._known:
+            return
+        with writing(self._path), self._path.open("ab") as file:
+            file.write(b"\n" * self._is_cut + line + b"\n")
+        self._known.add(line)
+        self._is_cut = False
 
 
 def _free_name(trace_name: str, kind: str) -> Path:

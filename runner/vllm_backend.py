@@ -25,9 +25,11 @@ from schedbench.runner.golden_backend import (
     StoreClient,
 )
 from schedbench.runner.vllm_doubles import CountingGrammar, StoreConnector, TokenIds
+from schedbench.sched.request import PrefixIdentity
 
 Row = Mapping[str, Any]
 END_TOKEN = (1 << 40) + 1  # sampled where the model ends a request by itself; no segment has it
+NAME_BYTES = 16  # of a block that is named by a trace
 CONNECTOR_NAME = "SchedbenchConnector"
 VLLM_ENVIRONMENT = {
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # V2 reports resumed requests among the new ones
@@ -75,10 +77,13 @@ class VllmBackend:
         self._grammars: dict[str, Future[Any]] = {}
         self._reject_after: dict[str, int | None] = {}
         self._lookups: dict[str, int] = {}
-        self._evictions: list[str] = []
+        self._evictions: list[tuple[str, int]] = []
+        self.blocks_freed_preempt = 0
         config = build_config(flags, store)
         self._scheduler = build_scheduler(flags, config)
         self._block_hasher = build_block_hasher(config)
+        self._block_size = flags["block_size"]
+        self._hash_lookahead_tokens = getattr(config, "num_hash_lookahead_tokens", None) or 0
         self._watch()
 
     def _watch(self) -> None:
@@ -88,8 +93,10 @@ class VllmBackend:
         finish = scheduler.finish_requests
 
         def noted_preempt(request: Any, *args: Any, **kwargs: Any) -> None:
-            self._evictions.append(request.request_id)
+            self._evictions.append((request.request_id, request.num_computed_tokens))
+            before = self.num_free_blocks()
             preempt(request, *args, **kwargs)
+            self.blocks_freed_preempt += self.num_free_blocks() - before
 
         def noted_look_up(request: Any, *args: Any) -> Any:
             found = look_up(request, *args)
@@ -147,9 +154,15 @@ class VllmBackend:
             lora_request=LoRARequest(f"lora{lora}", lora, f"/lora/{lora}") if lora else None,
             cache_salt=request.get("cache_salt"),
             priority=request.get("priority", 0),
-            block_hasher=self._block_hasher,
+            block_hasher=self._hasher_for(request),
             resumable=bool(request.get("resumable")),
         )
+
+    def _hasher_for(self, request: Row) -> Any:
+        """What names a request's blocks: hashes over its tokens, or names that it brings along."""
+        if self._block_hasher is None or "names" not in request:
+            return self._block_hasher
+        return named_hasher(request["names"], self._block_size, self._hash_lookahead_tokens)
 
     def compile_grammar(self, request_id: str, *, failed: bool) -> None:
         if failed:
@@ -240,8 +253,37 @@ class VllmBackend:
         return lookups
 
     def take_evictions(self) -> list[str]:
-        evictions, self._evictions = self._evictions, []
-        return evictions
+        return [request_id for request_id, _ in self.take_victims()]
+
+    def take_victims(self) -> list[tuple[str, int]]:
+        """As `take_evictions`, each with the computed tokens it lost."""
+        victims, self._evictions = self._evictions, []
+        return victims
+
+    @property
+    def requests(self) -> dict[str, Any]:
+        """All of vLLM's requests by id: the live ones, and those whose blocks are being sent."""
+        found: dict[str, Any] = self._scheduler.requests
+        return found
+
+    @property
+    def running(self) -> list[Any]:
+        found: list[Any] = self._scheduler.running
+        return found
+
+    def queued(self) -> list[Any]:
+        """Those of vLLM's requests that wait, holders of blocks first."""
+        scheduler = self._scheduler
+        holders = getattr(scheduler, "kv_holding_waiting", ())
+        return [*holders, *scheduler.waiting, *getattr(scheduler, "skipped_waiting", ())]
+
+    @property
+    def num_holding_kv(self) -> int:
+        return len(getattr(self._scheduler, "kv_holding_waiting", ()))
+
+    @property
+    def num_waiting_for_streaming_input(self) -> int:
+        return int(self._scheduler.num_waiting_for_streaming_input)
 
     def num_unfinished(self) -> int:
         scheduler = self._scheduler
@@ -464,3 +506,18 @@ def build_block_hasher(config: Any) -> Any:
     lookahead = getattr(config, "num_hash_lookahead_tokens", None)
     extra = () if lookahead is None else (lookahead,)
     return get_request_block_hasher(cache.block_size, hash_function, *extra)
+
+
+def named_hasher(names: PrefixIdentity, block_size: int, lookahead_tokens: int) -> Any:
+    """Block hashes made of names instead of tokens, as soon as the tokens are there."""
+    from vllm.v1.core.kv_cache_utils import BlockHash
+
+    def hash_new_blocks(request: Any) -> list[Any]:
+        first = len(request.block_hashes)
+        end = max(request.num_tokens - lookahead_tokens, 0) // block_size
+        return [
+            BlockHash(names.block_hash(index).to_bytes(NAME_BYTES, "little", signed=True))
+            for index in range(first, end)
+        ]
+
+    return hash_new_blocks

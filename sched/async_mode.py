@@ -77,7 +77,10 @@ def settle_what_is_known(
 def settle_what_is_sure(
     scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int, was_running: bool
 ) -> None:
-    """Replace placeholders; hash blocks up to what no pass in flight can take back."""
+    """Replace placeholders; hash blocks up to what no pass in flight can take back.
+
+    What is computed runs past what is known where a failed load cut the request back meanwhile.
+    """
     if num_taken != num_sampled:
         num_taken = cut_off(scheduler, request, num_sampled, num_taken)
     had_placeholders = request.num_output_placeholders > 0
@@ -85,7 +88,7 @@ def settle_what_is_sure(
         request.num_output_placeholders -= num_taken
     if was_running and (had_placeholders or scheduler.config.num_speculative_tokens):
         sure = request.num_computed_tokens - tokens_in_flight(scheduler, request)
-        scheduler.kv_cache.cache_blocks(request, sure)
+        scheduler.kv_cache.cache_blocks(request, min(sure, request.num_tokens))
 
 
 def settle_what_was_cut(

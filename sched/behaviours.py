@@ -2,7 +2,7 @@
 
 A behaviour is a yes or no that is asked where `read_in` says, and nowhere else; no code asks for
 a version. The first release modelled, 0.26.0, has none of them. To add a release, name what it
-changed and give it a row in `RELEASES`.
+changed and put it into `MODELLED` (docs/new-release.md).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Facts(NamedTuple):
     """What is known of a behaviour; `changes` are verdicts and columns in which it shows."""
 
     name: str
-    since: str  # the first release whose source has it; only those in RELEASES are modelled
+    since: str  # the first release whose source has it, modelled or not
     off: str
     on: str
     changes: str
     read_in: str
-    source: str  # file and lines of 0.33.0
+    source: str  # file and lines, in the first modelled release that has it
     needs: str
 
 
@@ -409,11 +409,22 @@ NOT_MODELLED = {
 }
 """Differences of 0.33.0 that have no switch, each with the reason."""
 
-RELEASES: dict[str, frozenset[str]] = {
-    "0.26.0": frozenset(),
-    "0.33.0": frozenset(each.name for each in fields(Behaviours)),
-}
-"""The releases that are modelled, oldest first, each with the names it has."""
+MODELLED = ("0.26.0", "0.33.0")
+"""The releases that are followed exactly, oldest first."""
+
+
+def _since(release: str) -> frozenset[str]:
+    names = ((each.name, each.metadata["facts"].since) for each in fields(Behaviours))
+    return frozenset(name for name, since in names if ordered(since) <= ordered(release))
+
+
+def ordered(release: str) -> tuple[int, ...]:
+    """A release as numbers, to be compared. Raises ValueError."""
+    return tuple(map(int, release.split(".")))
+
+
+RELEASES: dict[str, frozenset[str]] = {release: _since(release) for release in MODELLED}
+"""By release: the names it has, which are those that are not younger."""
 
 
 def all_facts() -> Iterator[Facts]:
@@ -464,8 +475,8 @@ def resolve(version: str, switches: str = "") -> Behaviours:
         if facts.needs and facts.needs not in names and facts.name in names:
             if chosen.get(facts.name):
                 raise UsageError(
-                    f"--behaviour {_typed(facts.name)}=on does nothing without "
-                    f"{_typed(facts.needs)}: give {_typed(facts.needs)}=on as well"
+                    f"--behaviour {typed(facts.name)}=on does nothing without "
+                    f"{typed(facts.needs)}: give {typed(facts.needs)}=on as well"
                 )
             names.remove(facts.name)
     return Behaviours(**dict.fromkeys(names, True))
@@ -475,31 +486,41 @@ def switched(version: str, behaviours: Behaviours) -> list[str]:
     """What a mixture does otherwise than its release, as `--behaviour` takes it."""
     own = RELEASES[version]
     return [
-        f"{_typed(each.name)}={'on' if getattr(behaviours, each.name) else 'off'}"
+        f"{typed(each.name)}={'on' if getattr(behaviours, each.name) else 'off'}"
         for each in fields(Behaviours)
         if getattr(behaviours, each.name) != (each.name in own)
     ]
 
 
+def described(version: str, behaviours: Behaviours) -> str:
+    """Whose decisions these are, as every summary says it; a mixture is called one."""
+    switches = switched(version, behaviours)
+    mixture = f" with {', '.join(switches)} (a mixture, no release)" if switches else ""
+    return f"vLLM {version}{mixture}"
+
+
 def _names_of(version: str) -> frozenset[str]:
     if version in RELEASES:
         return RELEASES[version]
-    known = " and ".join(RELEASES)
-    first, *_, last = (_numbers(each) for each in RELEASES)
+    *others, last = RELEASES
+    known = f"{', '.join(others)} and {last}"
     asked = _numbers(version)
-    if asked is not None and first is not None and last is not None and first < asked < last:
+    if asked is not None and ordered(others[0]) < asked < ordered(last):
         raise UsageError(
             f"--vllm-version {version} is not modelled, and not rounded to a neighbour: each "
-            f"release between {known} has a mixture of its own; choose one of the two, and switch "
-            "single behaviours with --behaviour"
+            f"release between {others[0]} and {last} has a mixture of its own; choose one of them, "
+            "and switch single behaviours with --behaviour"
         )
     raise UsageError(f"--vllm-version {version} is not modelled: {known} are")
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    parts = version.split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else None
+    try:
+        return ordered(version)
+    except ValueError:
+        return None
 
 
-def _typed(name: str) -> str:
+def typed(name: str) -> str:
+    """A name as it is typed."""
     return name.replace("_", "-")

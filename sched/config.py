@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PARTIAL_PREFILL_SHARE = 0.04  # of max_model_len; vLLM 0.26.0 config/scheduler.py, lines 257-259
 
+RELEASES = tuple(table.RELEASES)  # those that are modelled, oldest first
+
 EAGLE_METHODS = ("eagle", "eagle3", "mtp")  # the drafter reads one token ahead of the model
 
 
@@ -237,6 +239,10 @@ class SchedulerConfig:
     @cached_property
     def behaviour(self) -> table.Behaviours:
         """What the release does, with the switches of a mixture."""
+        return self._resolved
+
+    @property
+    def _resolved(self) -> table.Behaviours:
         return table.resolve(self.vllm_version, self.behaviours)
 
     def refuse_what_the_engine_refuses(self) -> None:
@@ -415,7 +421,12 @@ class SchedulerConfig:
     @property
     def switched(self) -> list[str]:
         """What a mixture does otherwise than its release; empty if it is none."""
-        return table.switched(self.vllm_version, self.behaviour)
+        return table.switched(self.vllm_version, self._resolved)
+
+    @property
+    def release(self) -> str:
+        """The release that is followed, in words; a mixture is called one."""
+        return release_text(self.vllm_version, self.behaviours)
 
     def derived(self) -> list[Derived]:
         """The numbers that the flags become, each with its formula."""
@@ -428,6 +439,11 @@ class SchedulerConfig:
     def as_dict(self) -> dict[str, Any]:
         """All flags by vLLM's names, for the manifest."""
         return asdict(self)
+
+
+def release_text(version: str, switches: str = "") -> str:
+    """Whose decisions these are, as every summary says it. Raises UsageError for none."""
+    return table.described(version, table.resolve(version, switches))
 
 
 def option_of(name: str) -> str:

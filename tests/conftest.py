@@ -1,14 +1,12 @@
-"""Options and fixtures of all suites. `acceptance` is collected only when it is asked for."""
+"""Options and fixtures of all suites. `acceptance` and `parity` are collected only if asked for."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
-
-if TYPE_CHECKING:
-    import pytest
 
 settings.register_profile(
     "ci",
@@ -23,7 +21,20 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-collect_ignore = ["acceptance"]  # minutes, and the public traces: `make acceptance TRACES=DIR`
+# minutes, and the public traces or vLLM: `make acceptance TRACES=DIR`, `make parity`
+collect_ignore = ["acceptance", "parity"]
+
+TORCH_CHECKS = ("torch", "triton", "transformers", "scipy", "safetensors")
+
+
+def pytest_configure() -> None:
+    """`SCHEDBENCH_TORCH=required`: without what the torch checks need, nothing runs."""
+    absent = [name for name in TORCH_CHECKS if importlib.util.find_spec(name) is None]
+    if absent and os.environ.get("SCHEDBENCH_TORCH") == "required":
+        raise pytest.UsageError(
+            f"SCHEDBENCH_TORCH=required, and {', '.join(absent)} cannot be imported: "
+            "pip install -c constraints.txt -e '.[dev,torch,torch-test]'"
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,3 +50,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="folder with golden logs of public traces; by default `golden` beside --traces",
     )
+    parser.addoption(
+        "--vllm-python",
+        default=None,
+        metavar="PYTHON",
+        help="interpreter with vLLM beside this project, for tests/parity; that of `make vllm-env`",
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what this project's decisions were held against."""
+    passed = [each.nodeid for each in terminalreporter.stats.get("passed", ())]
+    logs = sum("class_logged_it" in nodeid for nodeid in passed)
+    if any("tests/parity/test_real_class.py" in nodeid for nodeid in passed):
+        terminalreporter.write_line("parity: the real class of the installed vLLM was run")
+    elif logs:
+        terminalreporter.write_line(
+            f"parity: {logs} golden logs of vLLM's own class stood in for it; `make parity` runs it"
+        )

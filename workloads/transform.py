@@ -34,9 +34,10 @@ def slice_trace(
         keep &= arrivals < to_ns
     held = int(np.count_nonzero(keep))
     if not held:
+        until = "on" if to_ns is None else f"to before {to_ns} ns"
         raise UsageError(
-            f"no request arrives from {from_ns or 0} ns to before {to_ns} ns; the trace's arrivals "
-            f"go from 0 to {arrivals.max()} ns"
+            f"no request arrives from {from_ns or 0} ns {until}; the trace's arrivals go from 0 to "
+            f"{arrivals.max()} ns, so take a window within"
         )
     if limit is not None:
         if not 1 <= limit <= held:

@@ -80,7 +80,7 @@ def _html(subjects: Sequence[Subject], window: Window, data: Any, is_whole: bool
     facts = {
         "version": version("schedbench"),
         "title": _title(subjects),
-        "subtitle": subjects[0].run.name if is_single else f"{len(subjects)} runs side by side",
+        "subtitle": _subtitle(subjects),
         "sections": _sections(has_changes=bool(changes)),
         "runs": data["runs"],
         "sentences": _sentences(subjects),
@@ -99,6 +99,14 @@ def _html(subjects: Sequence[Subject], window: Window, data: Any, is_whole: bool
 def _title(subjects: Sequence[Subject]) -> str:
     paths = [each.run.manifest["trace"]["path"] or "trace" for each in subjects]
     return ", ".join(dict.fromkeys(Path(path).name for path in paths))
+
+
+def _subtitle(subjects: Sequence[Subject]) -> str:
+    """Which runs, and whose decisions theirs are."""
+    releases = " and ".join(dict.fromkeys(subject.run.release for subject in subjects))
+    if len(subjects) == 1:
+        return f"{subjects[0].run.name} · {releases}"
+    return f"{len(subjects)} runs side by side · {releases}"
 
 
 def _sections(*, has_changes: bool) -> list[tuple[str, str]]:

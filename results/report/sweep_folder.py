@@ -1,6 +1,7 @@
 """A sweep read back from its folder: every point with its run, or why it has none."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,8 @@ from schedbench.results.sweep_sheet import SweepPoint
 
 SWEEP: Final = "sweep.json"
 POINTS: Final = "points"
-_NOT_THERE: Final = "no run: it was refused, or the sweep ended before it"
+POINT_LOG: Final = "points.jsonl"
+_NOT_THERE: Final = "no run: the sweep ended before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class StoredSweep:
     points: tuple[SweepPoint, ...]
     paths: tuple[Path | None, ...]
     flags: Mapping[str, Any]  # those that are the same at every point
+    releases: tuple[str, ...]  # whose decisions its runs are, in words
 
 
 def is_sweep(folder: Path) -> bool:
@@ -38,27 +41,26 @@ def open_sweep(folder: Path) -> StoredSweep:
     """Raises RunStoreError where there is no sweep, a damaged one, or one without a run."""
     about = _about(folder)
     axes = about["axes"]
-    runs = {
-        _key(_flags_at(run, axes)): run
-        for run in (
-            StoredRun.open(path.parent, allow_incomplete=True)
-            for path in sorted((folder / POINTS).glob("*/manifest.json"))
-        )
-    }
+    noted = _noted(folder, axes)
+    runs = _runs(folder, axes, noted)
     if not runs:
         raise RunStoreError(f"{folder} holds no run yet. Let the sweep finish a point first.")
     grid = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     known = {_key(point): runs.get(_key(point)) for point in grid}
     points = [(point, known[_key(point)]) for point in grid]
-    points += [(_flags_at(run, axes), run) for key, run in runs.items() if key not in known]
+    points += [(dict(zip(axes, k, strict=True)), run) for k, run in runs.items() if k not in known]
     return StoredSweep(
         path=folder,
         trace=about["trace"],
         command_line=tuple(about.get("command_line", ())),
         axes=axes,
-        points=tuple(SweepPoint(flags, *_outcome(run)) for flags, run in points),
+        points=tuple(
+            SweepPoint(flags, *_outcome(run, noted.get(_key(flags), {}).get("reason", _NOT_THERE)))
+            for flags, run in points
+        ),
         paths=tuple(None if run is None else run.path for _, run in points),
         flags=_shared_flags(list(runs.values()), axes),
+        releases=tuple(dict.fromkeys(run.release for run in runs.values())),
     )
 
 
@@ -82,10 +84,39 @@ def _key(flags: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in flags.values())
 
 
-def _outcome(run: StoredRun | None) -> tuple[Mapping[str, Any] | None, str]:
+def _noted(folder: Path, axes: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """What the sweep wrote of each point: the name of its run's folder, why it has no result.
+
+    A line that was cut off in the middle says nothing.
+    """
+    log = folder / POINT_LOG
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for line in log.read_bytes().splitlines() if log.is_file() else ():
+        with suppress(orjson.JSONDecodeError):
+            told = orjson.loads(line)
+            key = _key({name: told["point"].get(name) for name in axes})
+            found[key] = {**found.get(key, {}), **told}
+    return found
+
+
+def _runs(
+    folder: Path,
+    axes: Mapping[str, Any],
+    noted: Mapping[tuple[str, ...], Mapping[str, Any]],
+) -> dict[tuple[str, ...], StoredRun]:
+    """The runs by their point: as the sweep noted it, else as their manifests have it."""
+    keys = {each["folder"]: key for key, each in noted.items() if "folder" in each}
+    found = {}
+    for path in sorted((folder / POINTS).glob("*/manifest.json")):
+        run = StoredRun.open(path.parent, allow_incomplete=True)
+        found[keys.get(path.parent.name) or _key(_flags_at(run, axes))] = run
+    return found
+
+
+def _outcome(run: StoredRun | None, failure: str) -> tuple[Mapping[str, Any] | None, str]:
     """The summary of a run, or the reason why there is none."""
     if run is None:
-        return None, _NOT_THERE
+        return None, failure
     if run.is_complete:
         return run.summary, ""
     return None, str(run.manifest.get("stalled") or "the replay was stopped")

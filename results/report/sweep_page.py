@@ -1,6 +1,7 @@
 """The page about a sweep: a heat map over two flags, a trade-off of two metrics, all points."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +12,20 @@ from schedbench.results.report.assets import rendered
 from schedbench.results.report.run_sheets import flag_text
 from schedbench.results.report.sweep_folder import StoredSweep
 from schedbench.results.sheet import facts
-from schedbench.results.sweep_sheet import COLUMNS, PARETO, binding_limit, pareto_front, sweep_view
+from schedbench.results.sweep_sheet import (
+    COLUMNS,
+    MORE_COLUMNS,
+    PARETO,
+    SweepPoint,
+    binding_limit,
+    pareto_front,
+    sweep_view,
+)
 from schedbench.results.units import number
 
 _SCRIPTS: Final = ("heat.js", "scatter.js", "sweep.js")
-_METRICS: Final = tuple(dict.fromkeys((*HEADLINES, *COLUMNS, *PARETO)))
+_MORE: Final = tuple(key for columns in MORE_COLUMNS.values() for key in columns)
+_METRICS: Final = tuple(dict.fromkeys((*HEADLINES, *COLUMNS, *PARETO, *_MORE)))
 
 
 def sweep_page(
@@ -26,14 +36,15 @@ def sweep_page(
 ) -> str:
     """`label`: how a flag is headed."""
     numbers = [dict(flatten(point.summary)) if point.summary else {} for point in sweep.points]
-    view = sweep_view(sweep.points)
+    view = sweep_view([_labelled(point, label) for point in sweep.points])
+    (table,) = view.sheets
     name = Path(sweep.trace.get("path") or "trace").name
     finished = sum(point.summary is not None for point in sweep.points)
     context = {
         "version": version("schedbench"),
         "title": f"Sweep of {name}",
         "subtitle": f"{sweep.path.resolve().name}: {number(finished)} of "
-        f"{number(len(sweep.points))} points finished",
+        f"{number(len(sweep.points))} points finished · {' and '.join(sweep.releases)}",
         "sections": [
             ("heat", "Heat map"),
             ("trade", "Trade-off"),
@@ -41,11 +52,15 @@ def sweep_page(
             ("config", "Configuration"),
         ],
         "sentences": [("", sentence) for sentence in (*warnings, *view.warnings)],
-        "table_of_points": view.sheets[0],
+        "table_of_points": replace(table, note=table.note.replace("* best", "★ best")),
         "config": facts([(label(name), flag_text(value)) for name, value in sweep.flags.items()]),
         "command": " ".join(sweep.command_line),
     }
     return rendered("sweep.html", _SCRIPTS, _data(sweep, numbers, label), context)
+
+
+def _labelled(point: SweepPoint, label: Callable[[str], str]) -> SweepPoint:
+    return replace(point, flags={label(name): value for name, value in point.flags.items()})
 
 
 def _data(

@@ -154,7 +154,7 @@ def _check_lengths(spec: ModelSpec, config: SchedulerConfig) -> None:
         )
     for flag, value in (
         ("--max-loras", config.max_loras),
-        ("--num-speculative-tokens", getattr(config, "num_speculative_tokens", 0)),
+        ("--spec-tokens", config.num_speculative_tokens),
     ):
         if value:
             raise UnsupportedError(

@@ -76,6 +76,7 @@ class TorchRunner:
         gc.freeze()
         details["compiled_in_passes"] = self._compiled = [0]
         details["host_floor_ns"] = self.host_floor_ns
+        details["paranoid"] = self.paranoid
         return RunnerInfo("torch", "measured", _describe(details), details)
 
     def _build(self, config: SchedulerConfig) -> tuple[Engine, dict[str, Any]]:
@@ -164,9 +165,10 @@ class TorchRunner:
 
 
 def _describe(details: dict[str, Any]) -> str:
+    routing = f", routing {details['routing']}" if "routing" in details else ""
     return (
         f"forward passes of {details['model']} ({details['weights']} weights, {details['dtype']}) "
-        f"on {details['device_name']}, attention {details['attention']}"
+        f"on {details['device_name']}, attention {details['attention']}{routing}"
     )
 
 

@@ -18,7 +18,7 @@ from schedbench.workloads.trace import Trace
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test runs where nothing is, on a terminal of no particular width."""
     monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "SCHEDBENCH_DEBUG"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "SCHEDBENCH_DEBUG", "SCHEDBENCH_VLLM_VERSION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
 

@@ -72,3 +72,68 @@ def test_runs_of_different_traces_are_compared_only_when_it_is_asked_for(
     assert refused.code == 2
     assert "--across-traces" in refused.err
     assert cli("compare", runs[0], "short", "--across-traces").code == 0
+
+
+OWN = """
+import schedbench
+
+class Mine(schedbench.Scheduler):
+    pass
+
+class OldestVictim(schedbench.Policy):
+    def victim(self, request, state):
+        return state.running[0]
+"""
+SIDES = {
+    "a scheduler": (
+        ("--scheduler", "own_of_compare:Mine"),
+        "scheduler=own_of_compare:Mine",
+        "every pass",
+    ),
+    "a policy": (
+        ("--policy-class", "own_of_compare:OldestVictim"),
+        "policy_class=own_of_compare:OldestVictim",
+        "victims [",
+    ),
+    "a release": (
+        ("--vllm-version", "0.33.0", "--scheduling-policy", "priority"),
+        "vllm_version=0.33.0",
+        "decisions",
+    ),
+}
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_runs_are_compared_across_whatever_made_them(cli: Cli, small: Path, side: str) -> None:
+    words, flag, told = SIDES[side]
+    Path("own_of_compare.py").write_text(OWN)
+    tight = (small, "--num-gpu-blocks", "80", "--max-model-len", "1024")
+    assert cli("replay", *tight, "--out", "plain").code == 0
+    other = cli("replay", *tight, *words, "--out", "other")
+    assert other.code == 0, other.err
+    ran = cli("compare", "plain", "other")
+    assert ran.code == 0
+    assert flag in ran.out
+    assert told in ran.out
+
+
+def test_modelled_times_stand_beside_recorded_ones_pass_by_pass(cli: Cli, small: Path) -> None:
+    tight = (small, "--num-gpu-blocks", "80", "--max-model-len", "1024")
+    cli("replay", *tight, "--arrivals", "all-at-once", "--out", "modelled")
+    cli("replay", *tight, "--arrivals", "all-at-once", "--cost", "pass:7ms", "--out", "other")
+    again = cli("replay", *tight, "--arrivals", "all-at-once", "--recorded", "other", "--out", "r")
+    assert again.code == 0, again.err
+    assert json.loads(cli("compare", "other", "r", "--json").out)["by_time_only"] == [None]
+    ran = cli("compare", "modelled", "r")
+    assert "decisions  the same in every pass" in ran.out
+    assert "time only  from pass 0, at 0" in ran.out
+    assert "duration_ns" in ran.out
+
+
+@pytest.mark.parametrize("by", ["priority", "client", "lora", "group"])
+def test_a_run_is_split_by_every_column_there_is(cli: Cli, small: Path, by: str) -> None:
+    cli("replay", small, "--out", "r")
+    (split,) = json.loads(cli("compare", "r", "--by", by, "--json").out)
+    assert split["by"] == by
+    assert sum(group["requests"] for group in split["groups"].values()) == 40
+    assert set(split["jain"]) == {"tokens_served", "ttft_mean"}

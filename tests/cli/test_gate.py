@@ -36,7 +36,7 @@ def test_a_run_passes_the_baseline_that_was_made_of_it(cli: Cli, small: Path) ->
     assert "wrote b.json" in made.err
     ran = cli("gate", small, "--baseline", "b.json")
     assert ran.code == 0
-    assert re.fullmatch(r"b: passed, \d+ checks\n", ran.out)
+    assert re.fullmatch(r"b: passed, \d+ checks · vLLM 0\.26\.0\n", ran.out)
 
 
 def test_a_baseline_keeps_flags_that_are_not_the_default_and_the_cost(
@@ -150,7 +150,7 @@ def test_the_step_summary_of_github_gets_the_markdown_at_its_end(
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     cli("gate", small, "--baseline", "b.json")
-    assert re.fullmatch(r"before\n### b: passed, \d+ checks\n", summary.read_text())
+    assert re.fullmatch(r"before\n### b: passed, \d+ checks · vLLM 0\.26\.0\n", summary.read_text())
 
 
 def test_a_time_within_its_tolerance_passes_and_one_beyond_fails(cli: Cli, small: Path) -> None:

@@ -1,10 +1,13 @@
 import io
+import re
 import sys
 
 import pytest
 
 from schedbench.cli.progress import ReplayProgress, clock_time
+from schedbench.cli.sweep_live import SweepProgress
 from schedbench.runner.run import replay
+from schedbench.runner.sweep import Plan, run_sweep
 from schedbench.workloads.trace import Trace
 
 
@@ -48,3 +51,23 @@ def test_nothing_is_shown_where_lines_cannot_be_rewritten(
 )
 def test_times_are_written_as_a_clock_shows_them(seconds: float, text: str) -> None:
     assert clock_time(seconds) == text
+
+
+def test_a_sweep_tells_what_is_done_running_and_left_and_the_best_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = Trace.from_columns({"arrival_ns": [0], "prompt_tokens": [9], "output_tokens": [5]})
+    plan = Plan({"max_num_seqs": [0, 1, 2, 4, 8, 16]})
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "150")
+    with SweepProgress(plan, workers=2) as progress:
+        outcomes = run_sweep(trace, plan, workers=1)
+        for _ in range(3):
+            progress.add(next(outcomes))
+        status = progress.status()
+    assert status.startswith("3 of 6 done in 0:00, 2 running, 1 left, about 0:0")
+    assert re.search(r"; best TTFT p99 so far [\d.]+ .?s: max_num_seqs=1$", status)
+    for word in ("TTFT p99", "binding limit", "refused", "3 of 6 done"):
+        assert word in terminal.getvalue()

@@ -11,8 +11,16 @@ import pytest
 from cli_runs import Cli
 
 from schedbench.cli.flag_lists import spelled_out
+from schedbench.results.report.sweep_folder import open_sweep
 from schedbench.results.stored_run import StoredRun
 
+OWN_POLICY = """
+import schedbench
+
+class P(schedbench.Policy):
+    def may_admit(self, request, state):
+        return True
+"""
 FIXED = ("--max-model-len", "1024", "--jobs", "1")
 
 
@@ -99,6 +107,59 @@ def test_a_point_that_is_impossible_or_stalls_is_a_row_with_its_reason(
     assert found[160] is None
 
 
+def test_why_a_point_has_no_result_is_kept_and_survives_a_resume(cli: Cli, small: Path) -> None:
+    words = ("sweep", small, *FIXED, "--num-gpu-blocks", "6,160", "--max-num-batched-tokens",
+             "256,2048", "--enable-chunked-prefill", "off")  # fmt: skip
+    first = cli(*words, "--out", "kept")
+    log = Path("kept/points.jsonl")
+    kept = log.read_bytes()
+    told = [each for each in map(json.loads, kept.splitlines()) if "status" in each]
+    assert {tuple(each["point"].values()): each["status"] for each in told} == {
+        (256, 6): "refused", (2048, 6): "refused", (256, 160): "refused",
+    }  # fmt: skip
+    log.write_bytes(kept + b'{"point": {"num_gpu')  # and the process was killed
+    again = cli(*words, "--resume", "kept")
+    assert (again.out, again.err) == (first.out, first.err.replace("--out", "--resume"))
+    stored = {tuple(each.flags.values()): each.failure for each in open_sweep(Path("kept")).points}
+    assert stored[2048, 160] == ""
+    assert "longer than the whole KV pool" in stored[2048, 6]
+    assert "vLLM refuses it" in stored[256, 160]
+
+
+def test_a_stored_sweep_knows_its_points_whatever_varies(cli: Cli, small: Path) -> None:
+    Path("own_of_sweep.py").write_text(OWN_POLICY)
+    ran = cli("sweep", small, *FIXED, "--policy-class", "default,own_of_sweep:P", "--gpu",
+              "H100-SXM,A100-80GB-SXM", "--num-gpu-blocks", "160", "--out", "kept")  # fmt: skip
+    assert ran.code == 0, ran.err
+    points = open_sweep(Path("kept")).points
+    assert len({tuple(each.flags.values()) for each in points}) == 4
+    assert all(each.summary is not None for each in points)
+
+
+def test_no_limit_that_binds_is_said_of_a_sweep_and_of_a_comparison(cli: Cli, small: Path) -> None:
+    roomy = ("--num-gpu-blocks", "4000", *FIXED)
+    said = "no limit was ever binding in any configuration, so this comparison means nothing"
+    swept = cli("sweep", small, *roomy, "--max-num-seqs", "64,128", "--out", "kept")
+    assert said in swept.err
+    assert said in cli("compare", *Path("kept/points").iterdir()).err
+    busy = cli("sweep", small, *roomy, "--max-num-seqs", "1,64", "--no-store")
+    assert said not in busy.err
+
+
+def test_a_flag_that_varies_brings_the_columns_that_it_is_about(cli: Cli, small: Path) -> None:
+    def headings(*words: str) -> str:
+        return cli("sweep", small, *FIXED, *words, "--no-store", "--format", "md").out
+
+    chunks = headings("--max-num-batched-tokens", "64,2048")
+    seats = headings("--max-num-seqs", "4,8")
+    for heading in ("mixed passes %", "decode-only p99", "budget used %"):
+        assert heading in chunks
+        assert heading not in seats
+    drafts = headings("--spec-method", "draft_model", "--spec-tokens", "0,3")
+    assert "drafts/decode" in drafts
+    assert "worst hit" in headings("--scheduling-policy", "fcfs,priority")
+
+
 def test_3_is_the_exit_code_when_no_point_finished(cli: Cli, small: Path) -> None:
     ran = cli("sweep", small, *FIXED, "--num-gpu-blocks", "5,6", "--no-store")
     assert ran.code == 3
@@ -152,7 +213,7 @@ def test_an_interrupted_sweep_shows_and_keeps_what_it_has(tmp_path: Path, jobs: 
     while not list(tmp_path.glob("kept/points/*/passes")) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "--resume kept" in err

@@ -94,3 +94,9 @@ def test_a_file_that_is_no_golden_log_is_refused(cli: Cli, tmp_path: Path) -> No
     assert ran.code == 2
     assert "cannot be read as a golden log" in ran.err
     assert "holds no golden log" in cli("verify", "--golden", tmp_path).err
+
+
+def test_random_cases_draw_their_own_flags_and_say_so(cli: Cli) -> None:
+    ran = cli("verify", "--fuzz", "1", "--max-num-seqs", "4")
+    assert ran.code == 2
+    assert "--fuzz draws --max-num-seqs anew for each case: leave it out" in ran.err

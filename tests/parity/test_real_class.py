@@ -1,83 +1,46 @@
-"""The installed vLLM's own scheduler, where `make vllm-env` has built an environment for it."""
+"""The class of an installed vLLM beside this project's: `make parity` runs it, `make test` not."""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import FEATURES, RELEASES
-from schedbench.runner.golden_log import GoldenLog, first_difference, read_log, write_log
 from schedbench.runner.verify import verify
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 NUM_RANDOM = 40
-needs_vllm = pytest.mark.skipif(not PYTHON.exists(), reason="needs `make vllm-env`")
 
 
-def record_golden(*arguments: str | Path) -> None:
-    command = [PYTHON, "-m", "schedbench.runner.record_golden", *arguments]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+def run(python: Path, *words: str | Path) -> str:
+    """Run a script or a module of this project where vLLM is; what it printed."""
+    found = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"}
+    done = subprocess.run(
+        [python, *words], cwd=ROOT, env=found, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-@needs_vllm
-def test_the_real_class_makes_the_passes_of_its_logs_again() -> None:
-    logs = [log for log in (ROOT / "tests" / "golden").glob("*.gz") if "azure" not in log.name]
-    record_golden("--check", *logs)
+def test_the_real_class_makes_the_passes_of_its_logs_again(vllm_python: Path, golden: Path) -> None:
+    logs = sorted(golden.glob("*.gz"))
+    said = run(vllm_python, "-m", "schedbench.runner.record_golden", "--check", *logs)
+    assert said.splitlines() == [f"{log.name}: equal" for log in logs]
 
 
-@needs_vllm
-def test_random_scenarios_get_the_passes_of_the_real_class(tmp_path: Path) -> None:
-    record_golden("--fuzz", "0", str(NUM_RANDOM), tmp_path)
+def test_random_scenarios_get_the_passes_of_the_real_class(
+    vllm_python: Path, tmp_path: Path
+) -> None:
+    module = "schedbench.runner.record_golden"
+    run(vllm_python, "-m", module, "--fuzz", "0", str(NUM_RANDOM), tmp_path)
     recorded = [verify(log) for log in sorted(tmp_path.glob("*.gz"))]
     assert [(log.path.name, log.parting) for log in recorded if log.status != "equal"] == []
     assert len(recorded) == NUM_RANDOM
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_scenario_is_a_function_of_its_seed_and_release(release: str) -> None:
-    first, again = draw_scenario(7, release), draw_scenario(7, release)
-    assert first == again
-    assert first != draw_scenario(8, release)
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_only_allowed_features_are_drawn(release: str) -> None:
-    for seed in range(100):
-        flags = draw_scenario(seed, release, {"prefix", "pressure"}).config
-        assert not flags["async_scheduling"]
-        assert not flags["kv_connector"]
-        assert flags["num_speculative_tokens"] == 0
-
-
-def test_every_feature_is_drawn_for_the_newest_release() -> None:
-    notes = {word for seed in range(200) for word in _note(draw_scenario(seed, RELEASES[-1]))}
-    assert notes >= set(FEATURES)
-
-
-def _note(scenario: GoldenLog) -> list[str]:
-    note: str = scenario.header["note"]
-    return note.split()
-
-
-def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
-    scenario = draw_scenario(3)
-    write_log(tmp_path / "log.gz", scenario)
-    assert read_log(tmp_path / "log.gz") == scenario
-    first_bytes = (tmp_path / "log.gz").read_bytes()
-    write_log(tmp_path / "other.gz", scenario)
-    assert (tmp_path / "other.gz").read_bytes() == first_bytes
-
-
-def test_the_first_difference_names_pass_and_column() -> None:
-    header, row = {"config": {}, "stats": {}}, {"i": 0, "spent": 4}
-    left = GoldenLog(header, [], [row, row | {"spent": 5}])
-    right = GoldenLog(header, [], [row, row])
-    assert str(first_difference(left, right)) == "pass 1, spent: 5 != 4"
-    assert str(first_difference(left, GoldenLog(header, [], [row]))) == (
-        "log, number of passes: 2 != 1"
-    )
-    assert first_difference(left, left) is None
+def test_a_replay_by_the_real_class_is_the_replay_by_this_projects(vllm_python: Path) -> None:
+    title, *lines = run(vllm_python, "tests/parity/same_runs.py").splitlines()
+    assert "beside the class of vLLM" in title
+    assert len(lines) == 9
+    assert [line for line in lines if not re.search(r": equal, [1-9][0-9]* passes$", line)] == []

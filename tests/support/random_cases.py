@@ -1,7 +1,7 @@
 """Random traces and flags over all features, small enough that rare branches are reached.
 
 A law that vLLM 0.26.0 itself breaks is kept, and the generator leaves out, by name, what breaks it
-(`BREAKS`); docs/invariants.md says why, and tests/invariants/test_breaks.py shows each.
+(`BREAKS`); docs/invariants.md lists each.
 """
 
 from __future__ import annotations

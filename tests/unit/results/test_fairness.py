@@ -48,9 +48,10 @@ def test_groups_hold_each_request_once(made_up: Callable[..., Any], seed: int, b
 def test_a_split_shows_each_group_with_its_counts_and_how_even_they_are(
     made_up: Callable[..., Any],
 ) -> None:
-    view = split_view([("base", split(made_up(3).in_memory().requests.table(), "group"))])
+    found = split(made_up(3).in_memory().requests.table(), "group")
+    view = split_view("group", ["base"], [found])
     text = plain_text(view)
-    assert [line.split()[0] for line in text.splitlines()[3:6]] == ["chat", "code", "(none)"]
+    assert [line.split()[0] for line in text.splitlines()[4:7]] == ["chat", "code", "(none)"]
     assert "Jain's index" in text
     rows = list(csv.DictReader(io.StringIO(as_csv(view))))
     assert [row["group"] for row in rows] == ["chat", "code", "(none)"]

@@ -83,5 +83,7 @@ def test_a_sweep_in_which_nothing_was_ever_binding_is_said_to_mean_nothing() -> 
     idle = sound() | {"binding_limit": {"nothing": {"passes": 1, "ns": 1}}}
     assert warn_sweep([idle, sound()]) == []
     (warning,) = warn_sweep([idle, idle])
-    assert "means nothing" in warning
+    assert "means nothing;" in warning
+    (warning,) = warn_sweep([idle, idle | {"e2e_ns": {"p50": 1}}])
+    assert "means nothing for the limits; what differs comes from elsewhere" in warning
     assert "nothing to compare" in warn_sweep([])[0]

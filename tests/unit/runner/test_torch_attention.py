@@ -6,9 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from kernel_figures import ROWS, SHAPES, kernel_error, spec_of  # noqa: E402
+
 import schedbench.runner.torch.attn.select as selecting  # noqa: E402
 from schedbench.errors import InvariantError, UsageError  # noqa: E402
-from schedbench.runner.models import ModelSpec  # noqa: E402
 from schedbench.runner.torch.attn.reference import BatchedSdpa, LoopAttention  # noqa: E402
 from schedbench.runner.torch.attn.select import (  # noqa: E402
     choose,
@@ -23,23 +24,7 @@ from schedbench.sched.output import ModelRunnerOutput  # noqa: E402
 from schedbench.sched.scheduler import Scheduler  # noqa: E402
 
 torch.set_num_threads(1)
-ROWS = ((1, 0), (1, 15), (1, 16), (1, 90), (2, 0), (19, 0), (5, 61), (33, 30))
 CPU = torch.device("cpu")
-SHAPES = [  # query heads, KV heads, head width, block size
-    (4, 4, 16, 16),
-    (8, 2, 64, 32),
-    (14, 2, 64, 16),
-    (8, 1, 128, 256),
-    (8, 2, 128, 16),
-    (4, 2, 96, 16),
-    (4, 2, 256, 16),
-]
-
-
-def spec_of(heads: int, kv_heads: int, width: int) -> ModelSpec:
-    return ModelSpec(
-        "test", "llama", heads * width, 1, heads, kv_heads, width, 64, 64, 4096, 1e4, 1e-5
-    )
 
 
 @pytest.fixture(scope="module")
@@ -55,43 +40,19 @@ def triton_paged() -> ModuleType:
     return triton_paged
 
 
-@pytest.mark.parametrize(("heads", "kv_heads", "width", "page"), SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.usefixtures("triton_paged")
 def test_the_kernels_equal_the_loop_in_float32(
-    triton_paged: ModuleType, heads: int, kv_heads: int, width: int, page: int, splits: int
+    shape: tuple[int, int, int, int], splits: int
 ) -> None:
-    spec = spec_of(heads, kv_heads, width)
-    attention = triton_paged.TritonPaged(spec, torch.float32)
-    q, k, v, batch = random_pass(
-        ROWS,
-        spec,
-        CPU,
-        torch.float32,
-        block_size=page,
-        tile_tokens=attention.tile_tokens,
-        splits=splits,
-    )
-    expected = LoopAttention(torch.float64)(q.double(), k.double(), v.double(), batch)
-    assert relative_error(attention(q, k, v, batch), expected) < 1e-6
+    assert kernel_error(shape, splits, torch.float32) < 1e-6
 
 
-@pytest.mark.parametrize(("heads", "kv_heads", "width", "page"), SHAPES[1:5])
-def test_the_kernels_equal_the_loop_in_float16(
-    triton_paged: ModuleType, heads: int, kv_heads: int, width: int, page: int
-) -> None:
-    spec = spec_of(heads, kv_heads, width)
-    attention = triton_paged.TritonPaged(spec, torch.float16)
-    q, k, v, batch = random_pass(
-        ROWS,
-        spec,
-        CPU,
-        torch.float16,
-        block_size=page,
-        tile_tokens=attention.tile_tokens,
-        splits=4,
-    )
-    expected = LoopAttention(torch.float64)(q.double(), k.double(), v.double(), batch)
-    assert relative_error(attention(q, k, v, batch), expected) < 1e-3
+@pytest.mark.parametrize("shape", SHAPES[1:5])
+@pytest.mark.usefixtures("triton_paged")
+def test_the_kernels_equal_the_loop_in_float16(shape: tuple[int, int, int, int]) -> None:
+    assert kernel_error(shape, 4, torch.float16) < 1e-3
 
 
 @pytest.mark.parametrize("splits", [1, 4])

@@ -1,6 +1,7 @@
 """Every bad file of docs/bad-input.md is refused by name, or read as its option says."""
 
 import importlib.util
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,26 @@ def test_a_bad_file_is_refused_by_name_or_read_as_its_option_says(case: PAGE.Cas
     is_refused, text = PAGE.answer(case)
     assert is_refused == case.is_refused, text
     assert [piece for piece in case.says if piece not in text] == [], text
+
+
+@pytest.mark.parametrize("case", PAGE.RUNS, ids=lambda case: case.title)
+def test_a_trace_that_does_not_fit_is_refused_or_told_of_by_the_replay(case: PAGE.Run) -> None:
+    code, text = PAGE.ran(case)
+    assert code == case.code, text
+    assert [piece for piece in case.says if piece not in text] == [], text
+
+
+def test_every_kind_of_bad_input_has_a_place_on_the_page() -> None:
+    titles = " ".join(case.title for case in (*CASES, *PAGE.RUNS))
+    shown = {int(each) for each in re.findall(r"B(\d+)", titles)}
+    assert shown | {int(kind[1:]) for kind in PAGE.KINDS_ELSEWHERE} == set(range(1, 33))
+
+
+def test_a_csv_and_a_jsonl_of_one_content_have_one_digest() -> None:
+    digests = [PAGE.ran(case)[1].split()[-1] for case in PAGE.RUNS if "B21" in case.title]
+    assert len(digests) == 2
+    assert len(set(digests)) == 1
+    assert digests[0].startswith("sha256:")
 
 
 def test_every_refusal_ends_with_a_remedy_and_spans_one_line() -> None:

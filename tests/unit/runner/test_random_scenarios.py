@@ -1,0 +1,60 @@
+"""Random scenarios and the logs they are kept in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schedbench.runner.fuzz import draw_scenario
+from schedbench.runner.fuzz_flags import FEATURES, RELEASES
+from schedbench.runner.golden_log import GoldenLog, first_difference, read_log, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_scenario_is_a_function_of_its_seed_and_release(release: str) -> None:
+    first, again = draw_scenario(7, release), draw_scenario(7, release)
+    assert first == again
+    assert first != draw_scenario(8, release)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_only_allowed_features_are_drawn(release: str) -> None:
+    for seed in range(100):
+        flags = draw_scenario(seed, release, {"prefix", "pressure"}).config
+        assert not flags["async_scheduling"]
+        assert not flags["kv_connector"]
+        assert flags["num_speculative_tokens"] == 0
+
+
+def test_every_feature_is_drawn_for_the_newest_release() -> None:
+    notes = {word for seed in range(200) for word in _note(draw_scenario(seed, RELEASES[-1]))}
+    assert notes >= set(FEATURES)
+
+
+def _note(scenario: GoldenLog) -> list[str]:
+    note: str = scenario.header["note"]
+    return note.split()
+
+
+def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+    scenario = draw_scenario(3)
+    write_log(tmp_path / "log.gz", scenario)
+    assert read_log(tmp_path / "log.gz") == scenario
+    first_bytes = (tmp_path / "log.gz").read_bytes()
+    write_log(tmp_path / "other.gz", scenario)
+    assert (tmp_path / "other.gz").read_bytes() == first_bytes
+
+
+def test_the_first_difference_names_pass_and_column() -> None:
+    header, row = {"config": {}, "stats": {}}, {"i": 0, "spent": 4}
+    left = GoldenLog(header, [], [row, row | {"spent": 5}])
+    right = GoldenLog(header, [], [row, row])
+    assert str(first_difference(left, right)) == "pass 1, spent: 5 != 4"
+    assert str(first_difference(left, GoldenLog(header, [], [row]))) == (
+        "log, number of passes: 2 != 1"
+    )
+    assert first_difference(left, left) is None
