@@ -102,7 +102,8 @@ def _view(runs: list["StoredRun"], causing: Causing, *, across_traces: bool) -> 
     from schedbench.results.winners import COMPARED, winners_and_losers
 
     comparison = compare_runs(runs, across_traces=across_traces)
-    warnings = warn_sweep([run.summary for run in runs])
+    told = all(run.recording is None for run in runs)  # a server does not tell what bound it
+    warnings = warn_sweep([run.summary for run in runs]) if told else []
     if len({run.trace_digest for run in runs}) > 1:
         return replace(comparison_view(comparison), warnings=tuple(warnings))
     tables = [run.requests() for run in runs]

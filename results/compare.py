@@ -165,6 +165,8 @@ def _first_told(a: StoredRun, b: StoredRun) -> PassDifference | None:
     for a pass may have equal counts of other requests.
     """
     ours, theirs = a.passes(), b.passes()
+    if a.recording is not None or b.recording is not None:  # which has no table of requests
+        return first_by_decisions(ours, theirs)
     by_value = first_by_values(ours, theirs, {*_CLOCK, *_untold(ours, theirs)})
     if by_value is not None or _first_by_time(ours, theirs, None) is not None:
         return by_value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ PYTHONS = {
     "0.26.0": ROOT / ".venv-vllm" / "bin" / "python",
     "0.33.0": ROOT / ".venv-vllm-0.33.0" / "bin" / "python",
 }
-NUM_SCENARIOS = 30
+NUM_SCENARIOS = 24
 SEEN = ("preempted", "resumed", "prefix_hit_tokens", "aborted", "finished_while_waiting")
 
 
@@ -33,7 +34,8 @@ def recordings(request: pytest.FixtureRequest, tmp_path_factory: Any) -> list[Pa
         pytest.skip(f"needs `make vllm-env VERSION={request.param}`")
     folder = tmp_path_factory.mktemp("recordings")
     command = [python, ENGINE, folder, "0", str(NUM_SCENARIOS)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
     found = sorted(folder.iterdir())
     assert len(found) == NUM_SCENARIOS
     return found
