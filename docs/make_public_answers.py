@@ -45,8 +45,11 @@ ANSWERS = (
     Question(
         1,
         "Why does my server preempt so much? Who is hit again and again?",
-        ("explain runs/conv --preemptions",),
-        "Azure's conversations, three times as fast, on a pool a seventh of an H100's.",
+        (
+            f"replay {CONV} --limit 1000 --speedup 3 --num-gpu-blocks 3000 --out runs/first",
+            "explain runs/first --preemptions",
+        ),
+        "Azure's conversations, three times as fast, on a pool a tenth of an H100's.",
     ),
     Question(
         2,
