@@ -56,9 +56,14 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
         **_batches(passes, duration),
-        "drafts_per_decode": ratio(counters["spec_tokens"], counters["decode_tokens"]),
+        "drafts_per_decode": _quotient(counters["spec_tokens"], counters["decode_tokens"]),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
+
+
+def _quotient(part: int | None, whole: int | None) -> float | None:
+    """None also where one of them is not told."""
+    return None if part is None or whole is None else ratio(part, whole)
 
 
 def _is_told(passes: pa.Table, name: str) -> bool:
