@@ -28,8 +28,8 @@ Made by `make acceptance TRACES=DIR` on {day} with schedbench {version}: the com
 ISCA 2024; CC BY 4.0) and the Mooncake traces (Qin et al., FAST 2025; Apache-2.0), as published.
 Figures, and no rows. Times are those of the roofline for Llama-3.1-8B on an H100, an estimate.
 
-Numbers are those of the questions. 6, 16 and 17 are not about a trace; for 10, 18 and 20 these
-traces have no priorities, clients or adapters.
+Numbers are those of the questions. 6, 8, 16 and 17 are more about a configuration than about a
+trace; for 10, 18 and 20 these traces have no priorities, clients or adapters.
 
 ## The runs
 
@@ -45,15 +45,18 @@ ANSWERS = (
     Question(
         1,
         "Why does my server preempt so much? Who is hit again and again?",
-        ("explain runs/conv --preemptions",),
-        "Azure's conversations, three times as fast, on a pool a seventh of an H100's.",
+        (
+            f"replay {CONV} --limit 1000 --speedup 3 --num-gpu-blocks 3000 --out runs/first",
+            "explain runs/first --preemptions",
+        ),
+        "Azure's conversations, three times as fast, on a pool a tenth of an H100's.",
     ),
     Question(
         2,
         "Why does the TTFT of short prompts explode when a long prompt arrives?",
         ("explain runs/code --request 2881 --jobs 1",),
         "Azure's code completions come in bursts (in part: the request itself is left out).",
-        parts=(("held by", 6), ("sooner with", 7)),
+        parts=(("held by", 4), ("sooner with", 5)),
     ),
     Question(
         3,
@@ -86,12 +89,6 @@ ANSWERS = (
             "explain runs/few-seats --waiting",
         ),
         "All seats were taken.",
-    ),
-    Question(
-        8,
-        "The engine is healthy but frozen: Running 0, Waiting N?",
-        (f"replay {CHAT} --num-gpu-blocks 7900 --out runs/frozen",),
-        "A pool that holds the longest prompt, and not what comes after it.",
     ),
     Question(
         9,

@@ -33,6 +33,7 @@ HEAD = """# Questions
 What people ask of vLLM's scheduler, the command that answers it, and what it prints. The page is
 made by `docs/make_questions.py`; every output is that of the command above it, on the traces below.
 Times are those of the roofline for Llama-3.1-8B on an H100, an estimate, unless it says otherwise.
+The same on public traces: [public-traces.md](public-traces.md).
 
 ## The traces
 

@@ -33,3 +33,15 @@ def test_every_command_of_the_page_is_one_of_the_program() -> None:
     known = set(get_command(app).commands)  # type: ignore[attr-defined]
     typed = re.findall(r"^\$ schedbench (.+)$", PAGE, re.MULTILINE)
     assert {shlex.split(line)[0] for line in typed} <= known
+
+
+def test_what_the_public_traces_say_is_dated_and_has_commands_and_no_rows() -> None:
+    page = (DOCS / "public-traces.md").read_text(encoding="utf-8")
+    assert re.search(r"Made by `make acceptance TRACES=DIR` on 20\d\d-\d\d-\d\d", page)
+    typed = [
+        shlex.split(line)[0] for line in re.findall(r"^\$ schedbench (.+)$", page, re.MULTILINE)
+    ]
+    assert set(typed) <= set(get_command(app).commands)  # type: ignore[attr-defined]
+    numbers = [int(each) for each in re.findall(r"^## (\d+)\. ", page, re.MULTILINE)]
+    assert numbers == [1, 2, 3, 4, 5, 7, 9, 11, 12, 13, 14, 15, 19, 21, 22]
+    assert "asked for" not in page  # how `explain` begins to describe a request of the trace
