@@ -78,7 +78,7 @@ format: $(STAMP)
 # source they reach, planted faults, the sample in lock-step. Where that release cannot be installed
 # its golden logs are run, and the target fails. What is printed is kept for docs/make_parity.py.
 CASES := 2000
-GOLDEN := tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-0.33)
+GOLDEN := tests/golden$(if $(filter-out 0.26.0,$(VERSION)),-$(basename $(VERSION)))
 SAID := build/parity-$(VERSION)
 REAL := PYTHONPATH=tests/support $(VLLM_VENV)/bin/python
 

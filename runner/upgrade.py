@@ -159,7 +159,7 @@ def _cause(trials: Trials, first: Side, other: Side, index: int) -> Cause:
         needed, more = trials.that_give(_digests(first.passes), index, other.config, back)
         there = dict(zip((each.name for each in back), switches, strict=True))
         together = tuple(there[each.name].name for each in needed)
-        return Cause(len(switches), tried + more, together=together)
+        return Cause(len(switches), max(tried, more), together=together)
     names = tuple(switch.name for switch in alone)
     (whole,) = trials.of(first.config, alone[:1])
     if whole.passes is None:

@@ -182,7 +182,7 @@ class Behaviours:
         "PAUSED_NEW admits nobody.",
         "It admits requests that hold KV blocks.",
         changes="PAUSED_NEW",
-        read_in="sched/scheduler.py: admit",
+        read_in="sched/scheduler.py: admit; runner/vllm_scheduler.py: _cancelled",
         source="scheduler.py 1050, 1065, 3147-3155",
         needs="holders_first",
     )

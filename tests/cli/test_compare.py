@@ -97,7 +97,7 @@ SIDES = {
     ),
     "a release": (
         ("--vllm-version", "0.33.0", "--scheduling-policy", "priority"),
-        "vllm_version=0.33.0",
+        "vLLM 0.33.0",
         "decisions",
     ),
 }
