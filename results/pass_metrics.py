@@ -38,6 +38,7 @@ SUMMED: Final = (
 """Columns of the pass log whose sum is a counter of the same name."""
 
 LARGEST: Final = ("running", "seats_held_by_sessions", "kv_blocks_held_waiting")
+BATCH_COLUMNS: Final = ("prefill_tokens", "decode_tokens", "spec_tokens")
 BY_LABEL: Final = ("binding_limit", "admission_stop", "running_stop")
 
 
@@ -56,14 +57,11 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
         "kv": _kv_blocks(passes, duration),
         "queues": _queues(passes, duration),
         **_batches(passes, duration),
-        "drafts_per_decode": _quotient(counters["spec_tokens"], counters["decode_tokens"]),
+        "drafts_per_decode": ratio(
+            total(ints(passes, "spec_tokens")), total(ints(passes, "decode_tokens"))
+        ),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
-
-
-def _quotient(part: int | None, whole: int | None) -> float | None:
-    """None also where one of them is not told."""
-    return None if part is None or whole is None else ratio(part, whole)
 
 
 def _is_told(passes: pa.Table, name: str) -> bool:
@@ -81,6 +79,28 @@ def _closed(passes: pa.Table, duration: Ints) -> dict[str, int | None]:
         return {"passes": None, "ns": None}
     closed = is_label(passes, "admission_stop", CLOSED_BY_PREEMPTION)
     return {**_part(closed, duration)}
+
+
+def told_metrics(passes: pa.Table) -> dict[str, Any]:
+    """What can be summed up of a log in which some columns are null: those of vLLM's own class."""
+    told = {name for name in passes.column_names if not passes.column(name).null_count}
+    duration = ints(passes, "duration_ns")
+    queues = ("running", "waiting", "skipped_waiting", *LARGEST)
+    counters = {name: total(ints(passes, name)) for name in SUMMED if name in told}
+    hits, queried = (counters.get(f"prefix_{name}_tokens", 0) for name in ("hit", "query"))
+    parts = (
+        (_budget, ("tokens_scheduled", "token_budget"), "budget"),
+        (_kv_blocks, ("kv_blocks_used", "kv_blocks_free"), "kv"),
+        (_queues, queues, "queues"),
+    )
+    return {
+        "passes": passes.num_rows,
+        **counters,
+        "prefix_hit_share": ratio(hits, queried),
+        "busy_ns": total(duration),
+        **{key: make(passes, duration) for make, needs, key in parts if told.issuperset(needs)},
+        **(_batches(passes, duration) if told.issuperset(BATCH_COLUMNS) else {}),
+    }
 
 
 def _part(chosen: Mask, duration: Ints) -> dict[str, int]:
