@@ -130,10 +130,7 @@ def _smaller(scenario: GoldenLog) -> Iterator[GoldenLog]:
     events = scenario.header.get("events") or []
     for place in range(len(events)):
         yield _with(scenario, events=events[:place] + events[place + 1 :])
-    has_items = any("mm" in request for request in requests)
     for name, plain in PLAIN_FLAGS.items():
-        if name == "encoder_budget" and has_items:  # without a budget nobody may have items
-            continue
         if name in scenario.config and scenario.config[name] != plain:
             yield _without(scenario, name)
     for place, request in enumerate(requests):

@@ -50,7 +50,7 @@ def _trace(count: int = 20) -> Trace:
             "output_tokens": pa.array([4 + index for index in range(count)], pa.int32()),
         }
     )
-    return Trace(table, None, None, None)
+    return Trace(table)
 
 
 def test_without_options_it_is_the_roofline_of_llama_8b_on_an_h100_and_says_so() -> None:
