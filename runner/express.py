@@ -53,6 +53,8 @@ COVERED = {
 """Trace columns that make no difference beyond what is done here."""
 
 LIST_DONE = Verdict.LIST_DONE.number
+NO_EVICTIONS: tuple[int, ...] = (0, 0, 0, 0, 0)
+STOPS = [[f"{a.label} {b.label}" for b in Verdict] for a in Verdict]  # by number
 
 
 Facts = tuple[int, int, int, int, bool]
@@ -266,7 +268,7 @@ class ExpressReplay:
         self._steps.add(
             (
                 *(num_passes, now, first_ns, decodes, context, 0, 0, decodes),
-                *(num_running, num_waiting, 0, 0, len(ended), 0, 0, 0, 0, 0),
+                *(num_running, num_waiting, 0, 0, len(ended), 0, *NO_EVICTIONS),
                 *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, 0, spent, phase, 0),
             ),
             recorder.digest.stops_are(STOPS[LIST_DONE][stop.number]),
@@ -281,7 +283,11 @@ class ExpressReplay:
         spent = time.perf_counter_ns() - began
         recorder.waits.advance(now)
         prefills, victims, decodes = express.prefills, express.victims, express.num_decodes
-        evictions = self._evicted() if victims else NO_EVICTIONS
+        evictions = NO_EVICTIONS
+        if victims:
+            self._note_places(recorder.last_end_ns)
+            self._steps.next_victims([job.row for job, _ in victims])
+            evictions = self._evicted()
         granted = self._grants(now)
         context = express.context_tokens + granted.context_tokens
         for job, _ in victims:
@@ -306,7 +312,7 @@ class ExpressReplay:
             (
                 *(1, now, duration, decodes, context, granted.prefill_tokens, len(prefills)),
                 *(decodes + len(done), num_running, num_waiting, granted.admitted),
-                *(express.num_resumed, len(ended), *evictions),
+                *(express.num_resumed, len(ended), 0, *evictions),
                 *(running_stop.number, admission_stop.number, was_cut),
                 *(pool.num_free, 0, pool.num_cached, express.blocks_freed, freed),
                 *(granted.query_tokens, 0, spent, -1, 0),
@@ -342,20 +348,23 @@ class ExpressReplay:
 
     def _evicted(self) -> tuple[int, ...]:
         """Note who was evicted in the pass; its columns."""
-        express, recorder = self.express, self._recorder
+        express = self.express
         for job, _ in express.victims:
-            if job.began >= 0 and job.began < express.index:  # it decoded
-                largest = recorder.peaks.largest_since(job.began)
-                job.itl_max_ns = max(job.itl_max_ns, largest)
-                job.last_token_ns = recorder.last_end_ns
-            job.began = -1
-            job.marks = recorder.waits.mark()
-        self._steps.next_victims([job.row for job, _ in express.victims])
+            job.marks = self._recorder.waits.mark()
         count = len(express.victims)
         cancelled = len(express.waiting) - count
         fit = express.admissions_that_fit() if cancelled else 0
         thrown = sum(computed for _, computed in express.victims)
         return (count, thrown, cancelled, fit, max(express.tokens_left, 0))
+
+    def _note_places(self, last_end_ns: int) -> None:
+        """Note what the victims of a pass got, until it was scheduled, since they began."""
+        for job, _ in self.express.victims:
+            if 0 <= job.began < self._recorder.num_passes:  # it decoded
+                largest = self._recorder.peaks.largest_since(job.began)
+                job.itl_max_ns = max(job.itl_max_ns, largest)
+                job.last_token_ns = last_end_ns
+            job.began = -1
 
     def _execute(self, decodes: int, context_tokens: int, prefill_tokens: int) -> int:
         this_pass = self._pass
@@ -397,7 +406,3 @@ class ExpressReplay:
             job.itl_max_ns = max(job.itl_max_ns, largest)
         self.num_finished += 1
         self._requests.add(job, self.now_ns)
-
-
-NO_EVICTIONS = (0, 0, 0, 0, 0)
-STOPS = [[f"{a.label} {b.label}" for b in Verdict] for a in Verdict]  # by number

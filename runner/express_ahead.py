@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedbench.runner.cut import cut_run_ahead
-from schedbench.runner.express import LIST_DONE, LONGEST_RUN, STOPS, ExpressReplay
+from schedbench.runner.express import LIST_DONE, LONGEST_RUN, NO_EVICTIONS, STOPS, ExpressReplay
+from schedbench.runner.record import VICTIM
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.verdicts import Verdict
 
@@ -32,6 +33,11 @@ class Pending:
     running: int
     waiting: int
     admitted: int
+    resumed: int
+    evictions: tuple[int, ...]
+    victims: list[int]  # their rows
+    freed_preempt: int
+    running_stop: Verdict
     stop: Verdict
     cut: bool
     query_tokens: int
@@ -69,6 +75,7 @@ class ExpressAheadReplay(ExpressReplay):
         new = self._decided(time.perf_counter_ns() - began)
         if pending is not None:
             self._fold(pending)
+            self._note_places(self.now_ns)
         self.pending = new
         return True
 
@@ -76,13 +83,19 @@ class ExpressAheadReplay(ExpressReplay):
         express, recorder, now = self.express, self._recorder, self.now_ns
         recorder.waits.advance(now)
         prefills, decodes = express.prefills, express.decodes_scheduled
+        victims = [job.row for job, _ in express.victims]
+        evictions = self._evicted() if victims else NO_EVICTIONS
         granted = self._grants(now)
+        for row in victims:
+            granted.changes.extend((VICTIM, row))
         context = express.context_scheduled + granted.context_tokens
-        stop = express.admission_stop
+        stop, running_stop = express.admission_stop, express.running_stop
         recorder.waits.schedule_ended(stop, [])
-        stops = STOPS[LIST_DONE][stop.number]
-        digest = recorder.digest
-        decisions = digest.changed(granted.changes, stops) if prefills else digest.stops_are(stops)
+        stops = STOPS[running_stop.number][stop.number]
+        if prefills or victims:
+            decisions = recorder.digest.changed(granted.changes, stops)
+        else:
+            decisions = recorder.digest.stops_are(stops)
         return Pending(
             start_ns=now,
             duration_ns=self._execute(decodes, context, granted.prefill_tokens),
@@ -95,6 +108,11 @@ class ExpressAheadReplay(ExpressReplay):
             running=len(express.running),
             waiting=len(express.waiting),
             admitted=granted.admitted,
+            resumed=express.num_resumed,
+            evictions=evictions,
+            victims=victims,
+            freed_preempt=express.blocks_freed,
+            running_stop=running_stop,
             stop=stop,
             cut=self._was_cut(),
             query_tokens=granted.query_tokens,
@@ -110,15 +128,23 @@ class ExpressAheadReplay(ExpressReplay):
         spent = pending.scheduler_ns + time.perf_counter_ns() - began
         end = self.now_ns = self.now_ns + pending.duration_ns
         decodes = pending.decodes - pending.in_vain
+        if express.ended_waiting:
+            waits = self._recorder.waits
+            waits.advance(end)
+            for job in express.ended_waiting:
+                job.waited_ns = waits.since(job.marks, job.waited_ns)
         freed = self._emitted(end, decodes, pending.done, ended)
         pool = express.pool
+        if pending.victims:
+            self._steps.next_victims(pending.victims)
         self._steps.add(
             (
                 *(1, pending.start_ns, pending.duration_ns, pending.decodes),
                 *(pending.context_tokens, pending.prefill_tokens, len(pending.prefills)),
                 *(decodes + len(pending.done), pending.running, pending.waiting, pending.admitted),
-                *(0, len(ended), 0, 0, 0, 0, 0, LIST_DONE, pending.stop.number, pending.cut),
-                *(pool.num_free, 0, pool.num_cached, 0, freed, pending.query_tokens, 0),
+                *(pending.resumed, len(ended), len(express.ended_waiting), *pending.evictions),
+                *(pending.running_stop.number, pending.stop.number, pending.cut, pool.num_free, 0),
+                *(pool.num_cached, pending.freed_preempt, freed, pending.query_tokens, 0),
                 *(spent, -1, 0),
             ),
             pending.decisions,
@@ -153,6 +179,11 @@ class ExpressAheadReplay(ExpressReplay):
             running=len(express.running),
             waiting=len(express.waiting),
             admitted=0,
+            resumed=0,
+            evictions=NO_EVICTIONS,
+            victims=[],
+            freed_preempt=0,
+            running_stop=Verdict.LIST_DONE,
             stop=stop,
             cut=False,
             query_tokens=0,
@@ -178,7 +209,7 @@ class ExpressAheadReplay(ExpressReplay):
             self._steps.add(
                 (
                     *(others, now, first, decodes, context, 0, 0, decodes),
-                    *(self.pending.running, self.pending.waiting, 0, 0, 0, 0, 0, 0, 0, 0),
+                    *(self.pending.running, self.pending.waiting, 0, 0, 0, 0, *NO_EVICTIONS),
                     *(LIST_DONE, stop.number, 0, *blocks, 0, 0, 0, 0, spent, phase, first_ns),
                 ),
                 decisions,

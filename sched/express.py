@@ -395,14 +395,14 @@ class Express:
 
     def _evict_for_decodes(self) -> None:
         """Give the decodes their blocks in running order, evicting the last ones until it fits."""
-        pool, size, index = self.pool, self._size, self.index
+        pool = self.pool
         for job in list(self.running):
             if job not in self.running:
                 return  # it was evicted, and all after it
             if job is self.prompt_in_hand:
                 return
-            computed = job.computed + index - job.began
-            if computed % size == 0:
+            opens, fills = self._opens_and_fills(job)
+            if opens:
                 while not pool.num_free:
                     victim = next(reversed(self.running))
                     self._evict(victim)
@@ -410,8 +410,18 @@ class Express:
                         self.running_stop = Verdict.PREEMPTED_SELF
                         return
                 pool.take(1)
-            if self._caches and (computed + 1) % size == 0:
+            if self._caches and fills:
                 pool.num_cached += 1
+
+    def _opens_and_fills(self, job: Job) -> tuple[bool, bool]:
+        """Whether a job opens a block in the next pass, and whether one becomes full in it."""
+        computed = job.computed + self.index - job.began
+        return computed % self._size == 0, (computed + 1) % self._size == 0
+
+    def _take_off(self, job: Job) -> None:
+        """Take a job that is evicted off the ledger."""
+        self._ends[job.end].remove(job)
+        self.part(job)
 
     def _evict(self, job: Job) -> None:
         """Send a running job to the head of the queue, with nothing computed."""
@@ -419,8 +429,7 @@ class Express:
         if job is self.prompt_in_hand:
             self.prompt_in_hand = None
         else:
-            self._ends[job.end].remove(job)
-            self.part(job)
+            self._take_off(job)
         self.victims.append((job, job.computed))
         job.preemptions += 1
         job.preempted_tokens += job.computed

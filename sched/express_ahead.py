@@ -9,7 +9,8 @@ What differs from express.py is when things are seen:
     a full block                   is hashed by the schedule that opens the next one
 
 Counts of a decoding job run ahead as well: they are those it has once the pass in flight is folded
-in. An eviction, which leaves a token in flight without its place, is one for the plain loops.
+in. So an evicted job waits with the token that is still in flight counted; if that is its last one,
+it ends where it waits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched.express import Express, Job, place_of
+from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
@@ -30,6 +32,7 @@ class ExpressAhead(Express):
         self.joining: list[Job] = []  # their prompts are computed by the pass in flight
         self.ending: list[Job] = []  # in flight with their last token
         self._leaving: list[Job] = []  # the same, when the last pass was scheduled
+        self.ended_waiting: list[Job] = []  # by the last fold: evicted with their last token
         self._num_hashed_already = 0  # of the blocks filled by those who begin to decode now
         # Of the pass scheduled last, whoever decodes in vain included:
         self.decodes_scheduled = 0
@@ -57,7 +60,7 @@ class ExpressAhead(Express):
     def schedule_pass(self) -> bool:
         """Schedule one pass; False, and nothing done, if it is one for the plain loops.
 
-        Those are a pass that schedules nothing, and one that has to evict.
+        Those are a pass that schedules nothing, and one whose only request evicts itself.
         """
         self._begin_pass()
         pool, size = self.pool, self._size
@@ -74,7 +77,7 @@ class ExpressAhead(Express):
             if granted <= 0:
                 return False
         if opening + need > pool.num_free:
-            return False
+            return self._schedule_short()
         self._settle_blocks(opening, opening_in_vain)
         if chunk is not None:
             self._go_on(chunk, granted, need)
@@ -82,11 +85,18 @@ class ExpressAhead(Express):
         self._admit()
         if not (num_decodes or self.prefills or self.ending):
             return False
-        self.decodes_scheduled, self.num_in_vain = num_decodes, len(in_vain)
+        self._close_pass(self.ending)
+        return True
+
+    def _close_pass(self, leaving: list[Job]) -> None:
+        """Count what is scheduled as computed; `leaving` have their last token in flight."""
+        in_vain = [job for job in self.ending if job.ends_by_itself]
+        self.decodes_scheduled = self.num_decodes + len(in_vain)
+        self.num_in_vain = len(in_vain)
         self.context_scheduled = self.context_tokens + sum(job.computed for job in in_vain)
         self.index += 1
         self.context_tokens += self.num_decodes
-        self._leaving, self.ending = self.ending, []
+        self._leaving, self.ending = leaving, []
         self.prompt_in_hand = None
         for job, computed, num_new_tokens in self.prefills:
             job.computed = computed + num_new_tokens
@@ -94,12 +104,16 @@ class ExpressAhead(Express):
                 self.prompt_in_hand = job
             else:
                 self.joining.append(job)
-        return True
 
     def fold_pass(self) -> tuple[list[Job], list[Job]]:
         """Fold in the pass before the one scheduled last; who ended, in their order."""
         ended, self._leaving = self._leaving, []
+        self.ended_waiting = [job for job in ended if job not in self.running]
         for job in ended:
+            if job not in self.running:
+                self.waiting.remove(job)
+                self._give_back(job)
+                continue
             held = job.computed
             seen = held // self._size if job.began < 0 else (held - 1) // self._size
             if self._caches:
@@ -110,6 +124,40 @@ class ExpressAhead(Express):
             del self.running[job]
             self._give_back(job)
         return ended, []
+
+    def _schedule_short(self) -> bool:
+        """Schedule a pass in which blocks do not suffice for whoever runs."""
+        if len(self.running) == 1:
+            return False
+        leaving = self.ending.copy()
+        self._evict_for_decodes()
+        if not self.victims:  # they sufficed for the decodes, so that the last one is short
+            assert self.prompt_in_hand is not None
+            self._evict(self.prompt_in_hand)
+            self.running_stop = Verdict.PREEMPTED_SELF
+        self._num_hashed_already = 0
+        self.admission_stop = Verdict.CLOSED_BY_PREEMPTION
+        self._close_pass(leaving)
+        self.tokens_left = self._budget - self.decodes_scheduled
+        return True
+
+    def _opens_and_fills(self, job: Job) -> tuple[bool, bool]:
+        """Whether a job opens a block in the next pass, and whether that hashes the one before."""
+        if job in self.ending:
+            opens = job.ends_by_itself and job.computed % self._size == 0
+            return opens, opens and job.began >= 0
+        opens = (job.computed + self.index - job.began) % self._size == 0
+        return opens, opens and job.began < self.index
+
+    def _take_off(self, job: Job) -> None:
+        """Take a job that is evicted off the ledger; what its next schedule would hash is not."""
+        if job in self.ending:
+            self.ending.remove(job)
+        else:
+            self._ends[job.end].remove(job)
+            self.part(job)
+        if self._caches and 0 <= job.began < self.index:
+            job.num_hashed = (job.computed - 1) // self._size
 
     def settle(self) -> None:
         """Let decode whose prompts are computed, and take out whose last token is in flight."""
