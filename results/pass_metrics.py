@@ -153,8 +153,9 @@ def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
     And how long decodes had to wait for their pass, where they were alone and where they were not.
     """
     prefills = ints(passes, "prefill_tokens") > 0
+    decodes = ints(passes, "spec_tokens") > 0
     decoding = ints(passes, "decode_tokens")
-    decodes = (decoding + ints(passes, "spec_tokens")) > 0
+    decodes |= decoding > 0
     kinds = {
         "decode": decodes & ~prefills,
         "mixed": decodes & prefills,

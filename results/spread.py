@@ -4,7 +4,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from schedbench.results.arrays import Ints, total
+from schedbench.results.arrays import Ints, tallied, total
 
 PERCENTILES: Final = (50, 90, 99)
 SPREAD_KEYS: Final = ("n", "mean", *(f"p{percent}" for percent in PERCENTILES), "max")
@@ -18,6 +18,7 @@ def spread(values: Ints, counts: Ints | None = None) -> Spread:
 
     With counts it equals the spread of the values written out that many times.
     """
+    values, counts = tallied(values, counts)
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     upto = np.arange(1, values.size + 1) if counts is None else np.cumsum(counts[order])
