@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from schedbench.runner.cut import cut_run
 from schedbench.runner.express_rows import RequestRows, StepRows
 from schedbench.runner.record import ADMITTED, CHUNK, RESUMED, VICTIM
 from schedbench.runner.so_far import SoFar
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from schedbench.results.row_buffer import Log
+    from schedbench.results.run_rows import Integers
     from schedbench.runner.record import Recorder
     from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
@@ -53,8 +55,6 @@ COVERED = {
 """Trace columns that make no difference beyond what is done here."""
 
 LIST_DONE = Verdict.LIST_DONE.number
-
-
 Facts = tuple[int, int, int, int, bool]
 
 
@@ -235,22 +235,13 @@ class ExpressReplay:
         began = time.perf_counter_ns()
         decodes, context = express.num_decodes, express.context_tokens
         due = self._due_ns(until_ns)
-        durations = self._runner.decode_durations(decodes, context, num_passes)
-        if isinstance(durations, int):
-            first_ns = durations
-            if due is not None:
-                num_passes = min(num_passes, -(-(due - now) // durations))
-        else:
-            if due is not None:
-                starts = now + np.cumsum(durations) - durations
-                num_passes = int(np.searchsorted(starts, due))
-                durations = durations[:num_passes]
-            first_ns = int(durations[0])
-            self._steps.next_durations(durations)
+        durations: int | Integers = self._runner.decode_durations(decodes, context, num_passes)
+        num_passes, durations = cut_run(durations, num_passes, now, due)
+        first_ns = durations if isinstance(durations, int) else int(durations[0])
         pool, phase = express.pool, express.index % self._config.block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         num_running, num_waiting = len(express.running), len(express.waiting)
-        self._steps.next_opens(express.opens())
+        opens = express.opens()
         stop = express.blocked or Verdict.QUEUES_EMPTY
         ended = express.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes
@@ -270,6 +261,8 @@ class ExpressReplay:
                 *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, 0, spent, phase, 0),
             ),
             recorder.digest.stops_are(STOPS[LIST_DONE][stop.number]),
+            opens=opens,
+            durations_ns=durations,
         )
 
     def _one_pass(self) -> bool:
@@ -312,6 +305,7 @@ class ExpressReplay:
                 *(granted.query_tokens, 0, spent, -1, 0),
             ),
             decisions,
+            victims=[job.row for job, _ in victims],
         )
         return True
 
@@ -350,7 +344,6 @@ class ExpressReplay:
                 job.last_token_ns = recorder.last_end_ns
             job.began = -1
             job.marks = recorder.waits.mark()
-        self._steps.next_victims([job.row for job, _ in express.victims])
         count = len(express.victims)
         cancelled = len(express.waiting) - count
         fit = express.admissions_that_fit() if cancelled else 0

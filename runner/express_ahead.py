@@ -163,11 +163,10 @@ class ExpressAheadReplay(ExpressReplay):
         if others:
             pool, phase = express.pool, express.index % self._config.block_size
             blocks = (pool.num_free, pool.num_bare, pool.num_cached)
-            self._steps.next_opens(express.opens())
+            opens = express.opens()
             express.run(others)
             if not isinstance(durations, int):
                 durations = durations[:others]
-                self._steps.next_durations(durations)
             folded_from = self.now_ns
             self.now_ns = recorder.intervals(others, decodes, folded_from, durations)
             recorder.last_end_ns = self.now_ns
@@ -182,4 +181,6 @@ class ExpressAheadReplay(ExpressReplay):
                     *(LIST_DONE, stop.number, 0, *blocks, 0, 0, 0, 0, spent, phase, first_ns),
                 ),
                 decisions,
+                opens=opens,
+                durations_ns=durations,
             )
