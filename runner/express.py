@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from schedbench.runner.cut import cut_run
 from schedbench.runner.express_rows import RequestRows, StepRows
 from schedbench.runner.record import ADMITTED, CHUNK, RESUMED, VICTIM
 from schedbench.runner.so_far import SoFar
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from schedbench.results.row_buffer import Log
+    from schedbench.results.run_rows import Integers
     from schedbench.runner.record import Recorder
     from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
@@ -55,8 +57,6 @@ COVERED = {
 LIST_DONE = Verdict.LIST_DONE.number
 NO_EVICTIONS: tuple[int, ...] = (0, 0, 0, 0, 0)
 STOPS = [[f"{a.label} {b.label}" for b in Verdict] for a in Verdict]  # by number
-
-
 Facts = tuple[int, int, int, int, bool]
 
 
@@ -237,22 +237,13 @@ class ExpressReplay:
         began = time.perf_counter_ns()
         decodes, context = express.num_decodes, express.context_tokens
         due = self._due_ns(until_ns)
-        durations = self._runner.decode_durations(decodes, context, num_passes)
-        if isinstance(durations, int):
-            first_ns = durations
-            if due is not None:
-                num_passes = min(num_passes, -(-(due - now) // durations))
-        else:
-            if due is not None:
-                starts = now + np.cumsum(durations) - durations
-                num_passes = int(np.searchsorted(starts, due))
-                durations = durations[:num_passes]
-            first_ns = int(durations[0])
-            self._steps.next_durations(durations)
+        durations: int | Integers = self._runner.decode_durations(decodes, context, num_passes)
+        num_passes, durations = cut_run(durations, num_passes, now, due)
+        first_ns = durations if isinstance(durations, int) else int(durations[0])
         pool, phase = express.pool, express.index % self._config.block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         num_running, num_waiting = len(express.running), len(express.waiting)
-        self._steps.next_opens(express.opens())
+        opens = express.opens()
         stop = express.blocked or Verdict.QUEUES_EMPTY
         ended = express.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes
@@ -272,6 +263,8 @@ class ExpressReplay:
                 *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, 0, spent, phase, 0),
             ),
             recorder.digest.stops_are(STOPS[LIST_DONE][stop.number]),
+            opens=opens,
+            durations_ns=durations,
         )
 
     def _one_pass(self) -> bool:
@@ -286,7 +279,6 @@ class ExpressReplay:
         evictions = NO_EVICTIONS
         if victims:
             self._note_places(recorder.last_end_ns)
-            self._steps.next_victims([job.row for job, _ in victims])
             evictions = self._evicted()
         granted = self._grants(now)
         context = express.context_tokens + granted.context_tokens
@@ -318,6 +310,7 @@ class ExpressReplay:
                 *(granted.query_tokens, 0, spent, -1, 0),
             ),
             decisions,
+            victims=[job.row for job, _ in victims],
         )
         return True
 

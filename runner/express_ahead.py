@@ -135,8 +135,6 @@ class ExpressAheadReplay(ExpressReplay):
                 job.waited_ns = waits.since(job.marks, job.waited_ns)
         freed = self._emitted(end, decodes, pending.done, ended)
         pool = express.pool
-        if pending.victims:
-            self._steps.next_victims(pending.victims)
         self._steps.add(
             (
                 *(1, pending.start_ns, pending.duration_ns, pending.decodes),
@@ -148,6 +146,7 @@ class ExpressAheadReplay(ExpressReplay):
                 *(spent, -1, 0),
             ),
             pending.decisions,
+            victims=pending.victims,
         )
 
     def _run_ahead(self, pending: Pending, num_passes: int, until_ns: int | None) -> None:
@@ -194,11 +193,10 @@ class ExpressAheadReplay(ExpressReplay):
         if others:
             pool, phase = express.pool, express.index % self._config.block_size
             blocks = (pool.num_free, pool.num_bare, pool.num_cached)
-            self._steps.next_opens(express.opens())
+            opens = express.opens()
             express.run(others)
             if not isinstance(durations, int):
                 durations = durations[:others]
-                self._steps.next_durations(durations)
             folded_from = self.now_ns
             self.now_ns = recorder.intervals(others, decodes, folded_from, durations)
             recorder.last_end_ns = self.now_ns
@@ -213,4 +211,6 @@ class ExpressAheadReplay(ExpressReplay):
                     *(LIST_DONE, stop.number, 0, *blocks, 0, 0, 0, 0, spent, phase, first_ns),
                 ),
                 decisions,
+                opens=opens,
+                durations_ns=durations,
             )

@@ -86,30 +86,36 @@ class StepRows:
         self._steps: list[int] = []
         self._decisions: list[int] = []
         self._opens: list[int] = []
-        self._victims: dict[int, list[int]] = {}  # by step
+        self._victims: dict[int, Sequence[int]] = {}  # by step
         self._durations: dict[int, Integers] = {}  # by step, where they differ
         self._num_passes = 0
         self._first = 0
 
-    def add(self, step: tuple[int, ...], decisions: int) -> None:
-        """Add a step, a value for each of `STEP_FIELDS`."""
+    def add(
+        self,
+        step: tuple[int, ...],
+        decisions: int,
+        *,
+        victims: Sequence[int] = (),
+        opens: Sequence[int] = (),
+        durations_ns: int | Integers = 0,
+    ) -> None:
+        """Add a step, a value for each of `STEP_FIELDS`.
+
+        Of a pass, the rows of its `victims`. Of a run, how many open a block, by pass modulo their
+        number, and the durations: an array where they are not all the same.
+        """
+        place = len(self._decisions)
+        if victims:
+            self._victims[place] = victims
+        if not isinstance(durations_ns, int):
+            self._durations[place] = durations_ns
+        self._opens += opens
         self._steps += step
         self._decisions.append(decisions)
         self._num_passes += step[0]
         if len(self._decisions) >= MOST_STEPS or self._num_passes >= MOST_PASSES:
             self.flush()
-
-    def next_opens(self, opens: list[int]) -> None:
-        """Note how many open a block, by pass modulo their number, of the run to be added next."""
-        self._opens += opens
-
-    def next_durations(self, durations_ns: Integers) -> None:
-        """Note the durations of the run to be added next, where they are not all the same."""
-        self._durations[len(self._decisions)] = durations_ns
-
-    def next_victims(self, rows: list[int]) -> None:
-        """Note who is evicted in the pass to be added next."""
-        self._victims[len(self._decisions)] = rows
 
     def flush(self) -> None:
         """Expand what is pending and pass it on."""

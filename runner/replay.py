@@ -119,14 +119,30 @@ class Replay:
     def _all_the_way(self, express: ExpressReplay) -> bool:
         """Go the express way; False if something is left for the others."""
         first = self._events[0].at_ns if self._events else None
-        ended = express.run(first, self._tell)
-        self._left_express = True
-        express.close()
-        self.now_ns, self.num_finished = express.now_ns, express.num_finished
-        if not ended:
-            self._in_flight.extend(put_back(express, self.scheduler, self.recorder))
-            self.arrivals = OpenLoop(express.source.starting_at(express.coming.row))
+        try:
+            ended = express.run(first, self._tell_on_the_way)
+        finally:
+            express.close()
+        self._leave_express(express)
         return ended and not self._events
+
+    def _leave_express(self, express: ExpressReplay) -> None:
+        """Put what is left where the plain loops find it; nothing is, at the trace's end."""
+        self._left_express = True
+        self.now_ns, self.num_finished = express.now_ns, express.num_finished
+        self._in_flight.extend(put_back(express, self.scheduler, self.recorder))
+        self.arrivals = OpenLoop(express.source.starting_at(express.coming.row))
+
+    def _tell_on_the_way(self, num_passes: int) -> None:
+        """As `_tell`; whoever has seen enough leaves requests behind, whose rows are due."""
+        express = self.express
+        assert express is not None
+        self.now_ns, self.num_finished = express.now_ns, express.num_finished
+        try:
+            self._tell(num_passes)
+        except BaseException:
+            self._leave_express(express)
+            raise
 
     def close(self) -> None:
         """Write the rows of whoever is left; also after an error."""
@@ -398,6 +414,8 @@ class Replay:
     def _abort(self, request_id: str) -> None:
         ended = self.scheduler.finish_requests([request_id], RequestStatus.FINISHED_ABORTED)
         self.recorder.aborted(ended, self.now_ns)
+        if ended:
+            self._watch.what_was_known_is_gone()
         for request in ended:
             self.arrivals.finished(request.tag, self.now_ns)
 

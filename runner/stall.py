@@ -27,10 +27,14 @@ class ProgressWatch:
         """Note a pass that brought tokens."""
         self._since_emission, self._check_at = 0, 1
 
+    def what_was_known_is_gone(self) -> None:
+        """Note an abort: what was computed for it is no sign of a livelock."""
+        self.emitted()
+
     def is_stuck(
         self, scheduler: Scheduler, output: SchedulerOutput, outputs: EngineCoreOutputs
     ) -> bool:
-        if outputs.emitted or outputs.finished:
+        if outputs.emitted or outputs.finished or not scheduler.requests:
             self.emitted()
             return False
         self._since_emission += sum(grant.num_new_tokens for grant in output.prefills)

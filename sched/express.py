@@ -222,10 +222,6 @@ class Express:
                 self._give_back(job)
         return ended, done
 
-    def decoded(self, job: Job) -> int:
-        """Passes in which a decoding job got a token so far."""
-        return self.index - job.began
-
     def part(self, job: Job) -> int:
         """Take a decoding job off the ledger, its counts brought up to date; passes it decoded."""
         num_passes = self.index - job.began

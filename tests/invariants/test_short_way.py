@@ -13,7 +13,7 @@ from schedbench.runner import run
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.deployment import Deployment
 from schedbench.runner.events import Event
-from schedbench.runner.run import ReplayOptions, Run, replay
+from schedbench.runner.run import EnoughError, ReplayOptions, Run, replay
 from schedbench.sched.behaviours import RELEASES
 from schedbench.sched.config import SchedulerConfig
 from schedbench.sched.scheduler import Scheduler
@@ -21,6 +21,9 @@ from schedbench.workloads.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from schedbench.runner.replay import Replay
+    from schedbench.runner.so_far import SoFar
 
 
 @st.composite
@@ -160,6 +163,48 @@ def test_the_express_way_gives_the_rows_of_the_plain_one(
             return (str(error),)
 
     assert rows(short_way=True) == rows(short_way=False)
+
+
+@pytest.mark.parametrize("async_scheduling", [True, False])
+def test_who_has_seen_enough_of_the_express_way_keeps_the_rows_so_far(
+    async_scheduling: bool,
+) -> None:
+    count = 300
+    trace = Trace.from_columns(
+        {
+            "arrival_ns": [5_000_000 * row for row in range(count)],
+            "prompt_tokens": [30] * count,
+            "output_tokens": [40 + row % 7 for row in range(count)],
+        }
+    )
+    config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
+    seen: list[SoFar] = []
+
+    def enough(replaying: Replay) -> None:
+        seen.append(replaying.so_far())
+        assert replaying.now_ns == seen[-1].now_ns
+        raise EnoughError
+
+    ended = replay(trace, config, ClockRunner(1_000_000), progress=enough)
+    whole = replay(trace, config, ClockRunner(1_000_000), options=ReplayOptions(short_way=False))
+    (so_far,) = seen
+    assert ended.passes.num_rows == so_far.num_passes > 0
+    assert ended.passes.equals(whole.passes.slice(0, so_far.num_passes))
+    assert ended.summary["requests_finished"] == so_far.num_finished > 0
+    assert ended.requests.num_rows == so_far.num_finished + so_far.num_live
+
+
+@pytest.mark.parametrize("short_way", [True, False])
+def test_an_abort_of_all_there_is_to_compute_is_no_stall(short_way: bool) -> None:
+    trace = Trace.from_columns(
+        {"arrival_ns": [0, 10**9], "prompt_tokens": [90, 9], "output_tokens": [2, 2]}
+    )
+    config = SchedulerConfig(
+        max_num_batched_tokens=30, max_num_seqs=4, num_gpu_blocks=40, async_scheduling=True
+    )
+    options = ReplayOptions(short_way=short_way, events=(Event(500_000, "abort", request=0),))
+    done = replay(trace, config, ClockRunner(1_000_000), options=options)
+    assert done.summary["requests_finished"] == 1
 
 
 @pytest.mark.parametrize("async_scheduling", [True, False])
