@@ -136,8 +136,13 @@ def _show(search: "Search", task: "Task", printing: Printing) -> None:
 
 
 def _before(search: "Search") -> "SweepPoint | None":
-    """What was set before: the first point that is tried."""
-    return _point(search.tried[0]) if search.tried[0].summary is not None else None
+    """What is set without a search, also where the ranges leave it out."""
+    from schedbench.results.sweep_sheet import SweepPoint
+
+    start, outcome = search.before()
+    if outcome.summary is None:
+        return None
+    return SweepPoint({label(name): v for name, v in start.items()}, outcome.summary)
 
 
 def _point(tried: "Tried") -> "SweepPoint":

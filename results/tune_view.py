@@ -36,9 +36,22 @@ def tune_view(name: str, tuned: Tuned) -> View:
     table = sweep_view(_shown(tuned))
     sheets = (_answer(tuned, best), *table.sheets, _importance(tuned), _facts(tuned))
     summaries = [point.summary for point in tuned.points if point.summary is not None]
-    warnings = (*warn_sweep(summaries), *tuned.notes)
+    warnings = (*_nothing_gained(tuned, best), *warn_sweep(summaries), *tuned.notes)
     flat = sweep_view(tuned.points).flat
     return View(_title(name, tuned), sheets, flat, _data(tuned, best), warnings)
+
+
+def _nothing_gained(tuned: Tuned, best: SweepPoint) -> list[str]:
+    """Say so where the winner is no better than what is set anyway."""
+    if tuned.start is None or tuned.start.summary is None:
+        return []
+    goal = tuned.goal
+    before, found = goal.rank(tuned.start.summary), goal.rank(best.summary or {})
+    if found < before:
+        return []
+    flags = " ".join(_typed(name, value) for name, value in tuned.start.flags.items())
+    what = f"nothing that was tried is better than what is set without a search ({flags})"
+    return [f"{what}: keep that, or search wider ranges"]
 
 
 def _title(name: str, tuned: Tuned) -> str:

@@ -122,6 +122,21 @@ class Search:
         found = [each for each in self.tried if each.summary is not None]
         return sorted(found, key=lambda each: goal.rank(each.summary or {}))
 
+    def before(self) -> tuple[Point, Outcome]:
+        """What the flags are without a search, and what comes of that on the whole trace.
+
+        It need not be in the space; then it is replayed for this comparison alone.
+        """
+        start = self.problem.start()
+        tried = self.find(start)
+        if tried is not None and tried.outcome is not None:
+            return start, tried.outcome
+        problem = self.problem
+        job = make_job(0, start, problem.plan, problem.trace, None)
+        if isinstance(job, Job):
+            return start, outcome_of(job, replay_job(problem.trace, job))
+        return start, job
+
     def find(self, point: Point) -> Tried | None:
         return next((each for each in self.tried if each.point == point), None)
 

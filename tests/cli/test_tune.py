@@ -139,3 +139,10 @@ def test_the_line_is_read_back_as_the_flags_it_was_made_of(
     used = parse_serve_args(line).used
     assert {name: parse_value(name, text) for name, text in used.items()} == flags
     assert used.keys() <= FLAGS.keys()
+
+
+def test_what_was_set_before_is_told_where_the_ranges_leave_it_out(cli: Cli, small: Path) -> None:
+    asked = ("--max-num-seqs", "1:2", "--replays", "2", "--no-store", "-j", "1")
+    ran = cli("tune", small, "--goal", "throughput", *asked, "--json")
+    assert json.loads(ran.out)["before"]["flags"]["max-num-seqs"] > 2
+    assert "nothing that was tried is better" in ran.err
