@@ -32,7 +32,9 @@ def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> 
     """
     express = going.express
     decoding = _settle_counts(express, recorder)
-    made = {job: _request(job, going) for job in (*express.running, *express.waiting)}
+    jobs = [*express.running, *express.waiting]
+    facts = going.source.of_rows([job.row for job in jobs])
+    made = {job: _request(job, *each) for job, each in zip(jobs, facts, strict=True)}
     for request in sorted(made.values(), key=lambda each: each.request_id):
         scheduler.requests[request.request_id] = request
     cache = scheduler.kv_cache
@@ -76,8 +78,7 @@ def _settle_counts(express: Express, recorder: Recorder) -> set[Job]:
     return set(decoding)
 
 
-def _request(job: Job, going: ExpressReplay) -> Request:
-    row, request = next(going.source.starting_at(job.row))
+def _request(job: Job, row: Row, request: Request) -> Request:
     request.num_tokens = job.num_tokens
     request.num_computed_tokens = job.computed
     request.num_output_placeholders = job.placeholders

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from schedbench.sched.prefix_identity import PrefixNames
 from schedbench.sched.request import EncoderInput, Grammar, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from schedbench.sched.prefix_identity import BlockNames
     from schedbench.workloads.trace import Trace
@@ -122,10 +125,19 @@ class RequestSource:
         """Those from a row on."""
         table = self._trace.table
         for start in range(row, self._trace.num_requests, CHUNK_ROWS):
-            columns = table.slice(start, CHUNK_ROWS).to_pydict()
-            names = list(columns)
-            for index, values in enumerate(zip(*columns.values(), strict=True), start):
-                yield self._make(index, dict(zip(names, values, strict=True)))
+            yield from self._chunk(count(start), table.slice(start, CHUNK_ROWS))
+
+    def of_rows(self, rows: Sequence[int]) -> Iterator[tuple[Row, Request]]:
+        """Those of some rows, in the order of these."""
+        for start in range(0, len(rows), CHUNK_ROWS):
+            chunk = rows[start : start + CHUNK_ROWS]
+            yield from self._chunk(chunk, self._trace.table.take(pa.array(chunk, pa.int64())))
+
+    def _chunk(self, rows: Iterable[int], table: pa.Table) -> Iterator[tuple[Row, Request]]:
+        columns = table.to_pydict()
+        names = list(columns)
+        for index, values in zip(rows, zip(*columns.values(), strict=True), strict=False):
+            yield self._make(index, dict(zip(names, values, strict=True)))
 
     def _make(self, index: int, facts: dict[str, Any]) -> tuple[Row, Request]:
         get = facts.get
