@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedbench.sched.express import Job
     from schedbench.workloads.trace import Trace
 
-MOST_STEPS = 8192
+MOST_OPENS = 131_072  # counts of blocks opened, by step and pass modulo the block size
 MOST_PASSES = 65536
 MOST_REQUESTS = 8192
 VERDICTS = list(Verdict)
@@ -83,6 +83,7 @@ class StepRows:
         self._caches = config.enable_prefix_caching
         self._block_size = config.block_size
         self._ahead = config.runs_ahead
+        self._most_steps = max(MOST_OPENS // config.block_size, 1)
         self._steps: list[int] = []
         self._decisions: list[int] = []
         self._opens: list[int] = []
@@ -114,7 +115,7 @@ class StepRows:
         self._steps += step
         self._decisions.append(decisions)
         self._num_passes += step[0]
-        if len(self._decisions) >= MOST_STEPS or self._num_passes >= MOST_PASSES:
+        if len(self._decisions) >= self._most_steps or self._num_passes >= MOST_PASSES:
             self.flush()
 
     def flush(self) -> None:
@@ -248,12 +249,27 @@ REQUEST_FIELDS = (
 )
 
 
+TOLD = (
+    "arrival_ns",
+    "prompt_tokens",
+    "output_tokens",
+    "max_tokens",
+    "request_id",
+    "client",
+    "priority",
+    "lora",
+    "group",
+    "session",
+)
+"""Trace columns that a row of the requests table takes over or is worked out from."""
+
+
 class RequestRows:
     """Finished requests, turned into rows of the requests table by the trace's own columns."""
 
     def __init__(self, requests: Log, trace: Trace) -> None:
         self._requests = requests
-        self._trace = trace
+        self._facts = trace.table.select([name for name in TOLD if trace.has(name)])
         self._ended: list[int] = []
         self._waited: dict[int, Sequence[int]] = {}  # by place among those pending
         self._pending = 0
@@ -288,7 +304,7 @@ class RequestRows:
         self._ended, self._waited, self._pending = [], {}, 0
 
     def _columns(self, of: dict[str, Integers]) -> list[object]:
-        facts = self._trace.table.take(pa.array(of["row"]))
+        facts = self._facts.take(pa.array(of["row"]))
         arrival = facts["arrival_ns"].to_numpy()
         finish, first, emitted = of["finish_ns"], of["first_token_ns"], of["output_tokens"]
         output = facts["output_tokens"].to_numpy()
