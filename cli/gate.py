@@ -1,7 +1,7 @@
 """`schedbench gate`: a replay against a baseline, for CI."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,7 +115,8 @@ def gate(
     setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
     tell_if_sample(trace, "gate")
     loaded = Input(trace, reading, window).load()
-    run = _run(loaded, setup, run_setup)
+    replayed = replace(setup.options, short_way=not decisions.no_steady)
+    run = _run(loaded, replace(setup, options=replayed), run_setup)
     if gating.update:
         write_baseline(gating.baseline, run, setup, keep_passes=gating.keep_passes)
         console.plain(f"wrote {gating.baseline}; look at it before you commit it")

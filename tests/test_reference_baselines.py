@@ -1,6 +1,7 @@
 """The scheduler decides on the reference traces as it did when their baselines were looked at."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from reference_runs import FOLDER, REFERENCES, baseline_of
@@ -10,10 +11,12 @@ from schedbench.results.tables import plain_text
 from schedbench.runner import gate
 
 
+@pytest.mark.parametrize("short_way", [True, False])
 @pytest.mark.parametrize("name", REFERENCES)
-def test_a_reference_run_passes_its_gate(name: str) -> None:
+def test_a_reference_run_passes_its_gate(name: str, short_way: bool) -> None:
     reference, path = REFERENCES[name], baseline_of(name)
     setup = reference.setup()
+    setup = replace(setup, options=replace(setup.options, short_way=short_way))
     run = gate.run_setup(reference.make(), setup)
     result = gate.gate(path, gate.read_baseline(path), run, setup)
     assert result.passed, "\n" + plain_text(gate_view(name, result))

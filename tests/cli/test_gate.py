@@ -19,7 +19,10 @@ MADE = ("--baseline", "b.json", "--update")
 
 @pytest.fixture
 def evicts_the_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Plant a change of one line: of the running list, take the first instead of the last."""
+    """Plant a change of one line: of the running list, take the first instead of the last.
+
+    It is one of the plain loops, which `--no-steady` takes.
+    """
 
     def plant() -> None:
         def pick_first(scheduler, this_pass, request):  # noqa: ANN001, ANN202, ARG001
@@ -71,12 +74,12 @@ def test_a_planted_change_of_the_preemption_order_fails_and_names_the_first_diff
     cli("replay", small, *TIGHT, "--out", "before")
     cli("gate", small, *TIGHT, *MADE, "--keep-passes")
     evicts_the_first()
-    ran = cli("gate", small, "--baseline", "b.json")
+    ran = cli("gate", small, "--no-steady", "--baseline", "b.json")
     assert ran.code == 1
     (index, was, now) = re.search(
         r"first differ in pass (\d+) \(baseline / now\): victims \[(\d+)\] / \[(\d+)\]", ran.out
     ).groups()
-    cli("replay", small, *TIGHT, "--out", "after")
+    cli("replay", small, "--no-steady", *TIGHT, "--out", "after")
     compared = cli("compare", "before", "after")
     assert f"from pass {index}," in compared.out
     assert f"victims [{was}] / [{now}]" in compared.out
@@ -88,9 +91,13 @@ def test_without_the_pass_log_the_window_is_named(
     cli("gate", small, *TIGHT, *MADE, "--keep-passes")
     exact = Path("b.passes.parquet")
     evicts_the_first()
-    index = int(re.search(r"in pass (\d+)", cli("gate", small, "--baseline", "b.json").out)[1])
+    index = int(
+        re.search(r"in pass (\d+)", cli("gate", small, "--no-steady", "--baseline", "b.json").out)[
+            1
+        ]
+    )
     exact.unlink()
-    ran = cli("gate", small, "--baseline", "b.json")
+    ran = cli("gate", small, "--no-steady", "--baseline", "b.json")
     assert ran.code == 1
     first, last = map(int, re.search(r"between passes (\d+) and (\d+)", ran.out).groups())
     assert first <= index <= last
@@ -110,7 +117,7 @@ def test_the_junit_file_is_one_that_ci_servers_read(
     cli("gate", small, *TIGHT, *MADE)
     cli("gate", small, "--baseline", "b.json", "--junit", "ok.xml")
     evicts_the_first()
-    cli("gate", small, "--baseline", "b.json", "--junit", "failed.xml")
+    cli("gate", small, "--no-steady", "--baseline", "b.json", "--junit", "failed.xml")
     for name in ("ok.xml", "failed.xml"):
         root = ET.parse(name).getroot()  # noqa: S314 (written just now)
         assert root.tag == "testsuites"
@@ -133,7 +140,7 @@ def test_the_markdown_is_a_table_with_a_cell_for_every_column(
 ) -> None:
     cli("gate", small, *TIGHT, *MADE)
     evicts_the_first()
-    cli("gate", small, "--baseline", "b.json", "--markdown", "gate.md")
+    cli("gate", small, "--no-steady", "--baseline", "b.json", "--markdown", "gate.md")
     page = MarkdownIt("commonmark").enable("table").render(Path("gate.md").read_text())
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     assert page.count("<table>") == 1

@@ -39,7 +39,7 @@ def _trace() -> Trace:
         "prompt_tokens": pa.array([30 + 17 * (index % 11) for index in range(40)], pa.int32()),
         "output_tokens": pa.array([5 + 9 * (index % 7) for index in range(40)], pa.int32()),
     }
-    return Trace(pa.table(columns), None, None, None)
+    return Trace(pa.table(columns))
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-0.6b", "qwen3-30b-a3b"])

@@ -154,7 +154,7 @@ def main() -> int:
     prepare_environment()
     measured = coverage.Coverage(branch=True, include=sources(), data_file=None, config_file=False)
     measured.start()
-    equal = verify_random(options.seed, options.cases, list(FEATURES), options.failing)
+    equal = verify_random(options.seed, options.cases, list(FEATURES), options.failing, {})
     measured.stop()
     told = report(list(functions(measured)), judges=options.cases >= ENOUGH_CASES)
     return 0 if equal and told else 1

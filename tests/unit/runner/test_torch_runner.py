@@ -40,7 +40,7 @@ def trace_of(count: int = 16) -> Trace:
             "hash_ids": pa.array(ids, pa.list_(pa.field("item", pa.uint64(), nullable=False))),
         }
     )
-    return Trace(table, 16, None, None)
+    return Trace(table, 16)
 
 
 def run_torch(**options: object) -> Run:
