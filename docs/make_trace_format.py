@@ -119,8 +119,8 @@ A folder that the recording scheduler wrote is imported too; see [recording](rec
 A format is recognised by content, never by name, and `.gz` and `.zst` are read directly, from any
 path or URI that pyarrow knows. For all of them: `--on-zero-output error|drop|one` (failed requests
 state no output tokens; the default refuses the file), `--strict-order` (refuse instead of sorting),
-`--spread --seed N` (draw the arrivals of one tick of a coarse clock over the tick),
-`--dedupe-ids suffix`, `--limit N` (after dropping and sorting).
+`--spread --spread-seed N` (draw the arrivals of one tick of a coarse clock over the tick),
+`--dedupe-ids suffix`. `schedbench trace slice` and `replay --limit N` cut a trace afterwards.
 
 Times are brought to nanoseconds by arithmetic on their decimal digits. A binary fraction, as a
 Parquet file may hold, stands for its shortest decimal form, so that CSV, JSON Lines and Parquet of

@@ -67,6 +67,11 @@ def open_sweep(folder: Path) -> StoredSweep:
 def _about(folder: Path) -> dict[str, Any]:
     try:
         about = orjson.loads((folder / SWEEP).read_bytes())
+        if isinstance(about, dict) and "axes" not in about:
+            raise RunStoreError(
+                f"{folder} is a search, which has no grid to draw. Name its points: "
+                f"schedbench report {folder}/{POINTS}/*"
+            )
         if isinstance(about["axes"], dict) and isinstance(about["trace"], dict):
             return dict(about)
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:

@@ -146,3 +146,10 @@ def test_what_was_set_before_is_told_where_the_ranges_leave_it_out(cli: Cli, sma
     ran = cli("tune", small, "--goal", "throughput", *asked, "--json")
     assert json.loads(ran.out)["before"]["flags"]["max-num-seqs"] > 2
     assert "nothing that was tried is better" in ran.err
+
+
+def test_a_report_of_a_search_says_what_to_name_instead(cli: Cli, small: Path) -> None:
+    cli("tune", small, *SLO, *SPACE, "--replays", "2", "--out", "t", "-j", "1")
+    ran = cli("report", "t")
+    assert ran.code == 2
+    assert "schedbench report t/points/*" in ran.err
