@@ -35,7 +35,10 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
         return too_long(trace, room + 1, action)
     shown = ", ".join(f"{row} ({prompts[row]} tokens)" for row in rows[:SHOWN_ROWS])
     more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
-    need = -(-int(prompts.max()) // config.block_size) + 1
+    answers = trace.column("output_tokens")
+    assert answers is not None
+    longest = int(np.minimum(prompts + np.maximum(answers - 1, 0), config.max_model_len).max())
+    need = -(-longest // config.block_size) + 1  # with the null block
     raise TraceError(
         f"{trace.path or 'the trace'}: {len(rows)} prompts are longer than the whole KV pool of "
         f"{config.usable_blocks} usable blocks ({room} tokens): rows {shown}{more}. They could "

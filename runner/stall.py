@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -60,7 +61,17 @@ def stall_message(scheduler: Scheduler) -> str:
         f"needs {need} KV blocks{f' and {watermark} of headroom' if watermark else ''}, and the "
         f"pool has {config.usable_blocks} usable, {scheduler.kv_cache.pool.num_free} of them free"
     )
-    return f"{text}. {_remedy(need + watermark, scheduler)}"
+    most = max(blocks_to_the_end(request, config) for request in scheduler.requests.values())
+    return f"{text}. {_remedy(need + watermark, most + watermark, scheduler)}"
+
+
+def blocks_to_the_end(request: Request, config: SchedulerConfig) -> int:
+    """Blocks that hold all a request will ever have computed: its last token is not."""
+    answer = request.max_tokens
+    if request.eos_after is not None:
+        answer = min(answer, request.eos_after)
+    known = max(request.num_tokens, request.output_start + answer - 1)
+    return -(-min(known, config.max_model_len) // config.block_size)
 
 
 def _head(scheduler: Scheduler) -> Request | None:
@@ -69,11 +80,11 @@ def _head(scheduler: Scheduler) -> Request | None:
     return scheduler.running[0] if scheduler.running else None
 
 
-def _remedy(need: int, scheduler: Scheduler) -> str:
+def _remedy(need: int, most: int, scheduler: Scheduler) -> str:
     config = scheduler.config
     if need > config.usable_blocks:
         return (
-            f"Give --num-gpu-blocks {need + 1} or more (one is the null block), or keep such "
+            f"Give --num-gpu-blocks {most + 1} or more (one is the null block), or keep such "
             "requests out with a smaller --max-model-len and --too-long drop"
         )
     if config.token_budget == 0:
