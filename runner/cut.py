@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from schedbench.results.run_rows import Integers
 
+LONGEST_RUN = 4096  # passes, so that durations of a run fit in a cache
+
 
 def cut_run(
     durations_ns: int | Integers, num_passes: int, now_ns: int, until_ns: int | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from schedbench.runner.cut import cut_run
+from schedbench.runner.cut import LONGEST_RUN, cut_run
 from schedbench.runner.express_rows import RequestRows, StepRows
 from schedbench.runner.record import ADMITTED, CHUNK, RESUMED, VICTIM
 from schedbench.runner.so_far import SoFar
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 8192
 TELL_EVERY = 512  # passes
-LONGEST_RUN = 4096  # passes, so that durations of a run fit in a cache
 COVERED = {
     "arrival_ns",
     "added_ns",
@@ -260,7 +259,7 @@ class ExpressReplay:
             (
                 *(num_passes, now, first_ns, decodes, context, 0, 0, decodes),
                 *(num_running, num_waiting, 0, 0, len(ended), 0, *NO_EVICTIONS),
-                *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, 0, spent, phase, 0),
+                *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, spent, phase, 0),
             ),
             recorder.digest.stops_are(STOPS[LIST_DONE][stop.number]),
             opens=opens,
@@ -287,10 +286,7 @@ class ExpressReplay:
         running_stop, admission_stop = express.running_stop, express.admission_stop
         recorder.waits.schedule_ended(admission_stop, [])
         stops = STOPS[running_stop.number][admission_stop.number]
-        if prefills or victims:
-            decisions = recorder.digest.changed(granted.changes, stops)
-        else:
-            decisions = recorder.digest.stops_are(stops)
+        decisions = recorder.digest.changed(granted.changes, stops)
         was_cut = self._was_cut()
         duration = self._execute(decodes, context, granted.prefill_tokens)
         num_running, num_waiting = len(express.running), len(express.waiting)
@@ -307,7 +303,7 @@ class ExpressReplay:
                 *(express.num_resumed, len(ended), 0, *evictions),
                 *(running_stop.number, admission_stop.number, was_cut),
                 *(pool.num_free, 0, pool.num_cached, express.blocks_freed, freed),
-                *(granted.query_tokens, 0, spent, -1, 0),
+                *(granted.query_tokens, spent, -1, 0),
             ),
             decisions,
             victims=[job.row for job, _ in victims],

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedbench.runner.cut import cut_run_ahead
-from schedbench.runner.express import LIST_DONE, LONGEST_RUN, NO_EVICTIONS, STOPS, ExpressReplay
+from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
+from schedbench.runner.express import LIST_DONE, NO_EVICTIONS, STOPS, ExpressReplay
 from schedbench.runner.record import VICTIM
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.verdicts import Verdict
@@ -92,10 +92,7 @@ class ExpressAheadReplay(ExpressReplay):
         stop, running_stop = express.admission_stop, express.running_stop
         recorder.waits.schedule_ended(stop, [])
         stops = STOPS[running_stop.number][stop.number]
-        if prefills or victims:
-            decisions = recorder.digest.changed(granted.changes, stops)
-        else:
-            decisions = recorder.digest.stops_are(stops)
+        decisions = recorder.digest.changed(granted.changes, stops)
         return Pending(
             start_ns=now,
             duration_ns=self._execute(decodes, context, granted.prefill_tokens),
@@ -142,7 +139,7 @@ class ExpressAheadReplay(ExpressReplay):
                 *(decodes + len(pending.done), pending.running, pending.waiting, pending.admitted),
                 *(pending.resumed, len(ended), len(express.ended_waiting), *pending.evictions),
                 *(pending.running_stop.number, pending.stop.number, pending.cut, pool.num_free, 0),
-                *(pool.num_cached, pending.freed_preempt, freed, pending.query_tokens, 0),
+                *(pool.num_cached, pending.freed_preempt, freed, pending.query_tokens),
                 *(spent, -1, 0),
             ),
             pending.decisions,
@@ -208,7 +205,7 @@ class ExpressAheadReplay(ExpressReplay):
                 (
                     *(others, now, first, decodes, context, 0, 0, decodes),
                     *(self.pending.running, self.pending.waiting, 0, 0, 0, 0, *NO_EVICTIONS),
-                    *(LIST_DONE, stop.number, 0, *blocks, 0, 0, 0, 0, spent, phase, first_ns),
+                    *(LIST_DONE, stop.number, 0, *blocks, 0, 0, 0, spent, phase, first_ns),
                 ),
                 decisions,
                 opens=opens,

@@ -61,7 +61,6 @@ STEP_FIELDS = (
     "freed_preempt",
     "freed_finish",
     "query_tokens",
-    "hit_tokens",
     "scheduler_ns",
     "phase",
     "first_gap_ns",
@@ -183,7 +182,7 @@ class StepRows:
             of["freed_preempt"][run],
             expansion.at_last(of["freed_finish"]),
             of["query_tokens"][run],
-            of["hit_tokens"][run],
+            0,
             np.array(self._decisions, np.uint64)[run],
         ]
 

@@ -72,7 +72,9 @@ class DecisionDigest:
         return array("Q", [self.value])
 
     def changed(self, changes: array[int], stops: str) -> int:
-        """Note the changes of a pass, and how its loops ended."""
+        """Note the changes of a pass, if there are any, and how its loops ended."""
+        if len(changes) == 1:  # the value they are chained to
+            return self.stops_are(stops)
         return self._chain(changes.tobytes(), stops)
 
     def stops_are(self, stops: str) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from schedbench.errors import StallError, TraceError
 from schedbench.runner.api import PassResult
 from schedbench.runner.arrivals import OpenLoop
-from schedbench.runner.cut import cut_run, cut_run_ahead
+from schedbench.runner.cut import LONGEST_RUN, cut_run, cut_run_ahead
 from schedbench.runner.express_exit import put_back
 from schedbench.runner.in_flight import InFlight
 from schedbench.runner.so_far import SoFar
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from schedbench.runner.world import World
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
-
-LONGEST_RUN = 4096  # passes, so that durations of a run fit in a cache
 
 
 class Progress(Protocol):
