@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schedbench.cli.jobs import Jobs, workers_of
 from schedbench.cli.options import OUTPUT
-from schedbench.cli.values import parse_count
 from schedbench.errors import SchedbenchError
 
 if TYPE_CHECKING:
@@ -48,16 +48,11 @@ class Causing:
             rich_help_panel=OUTPUT,
         ),
     ] = None
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
-        ),
-    ] = None
+    jobs: Jobs = None
 
     @property
     def workers(self) -> int | None:
-        return None if self.jobs is None else max(1, parse_count(self.jobs, "--jobs"))
+        return workers_of(self.jobs)
 
 
 def causes_between(runs: Sequence["StoredRun"], causing: Causing) -> list["Cause | str | None"]:

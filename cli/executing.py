@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.cli.jobs import Jobs
 from schedbench.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ class ExecutorName(StrEnum):
 class Executing:
     """Who replays the points, and how many at a time."""
 
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
-        ),
-    ] = None
+    jobs: Jobs = None
     executor: Annotated[
         ExecutorName,
         typer.Option(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.cli.jobs import Jobs, workers_of
 from schedbench.cli.options import OUTPUT, Printing
 from schedbench.cli.release import named
-from schedbench.cli.values import parse_count
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,16 +107,11 @@ class Replaying:
             rich_help_panel=OUTPUT,
         ),
     ] = True
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
-        ),
-    ] = None
+    jobs: Jobs = None
 
     @property
     def workers(self) -> int | None:
-        return None if self.jobs is None else max(1, parse_count(self.jobs, "--jobs"))
+        return workers_of(self.jobs)
 
 
 def explain(

@@ -12,6 +12,7 @@ from schedbench.cli.decisions import DecisionLists
 from schedbench.cli.executing import Executing
 from schedbench.cli.flag_lists import FlagLists
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.jobs import workers_of
 from schedbench.cli.options import (
     LOAD,
     OUTPUT,
@@ -25,7 +26,6 @@ from schedbench.cli.ranges import parse_speedups
 from schedbench.cli.reading import Reading
 from schedbench.cli.serving import ServingLists, tell_idle_gpu
 from schedbench.cli.sweep_end import show, tell_folder
-from schedbench.cli.values import parse_count
 from schedbench.errors import StallError, UsageError
 
 if TYPE_CHECKING:
@@ -96,10 +96,14 @@ def sweep(
     tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
     folder = _folder(storing, resume, loaded, plan)
+    workers = workers_of(executing.jobs, is_torch=settings.deployment.is_torch)
     outcomes, was_interrupted = _run(
-        loaded, plan, executing.seen(folder), _workers(executing.jobs, settings), make_pool
+        loaded,
+        plan,
+        executing.seen(folder),
+        workers,
+        make_pool,
     )
-    workers = _workers(executing.jobs, settings)
     show(loaded, plan, outcomes, printing, causes=cause, workers=workers)
     tell_folder(folder, outcomes, total - len(outcomes))
     if was_interrupted:
@@ -143,13 +147,6 @@ def _plan(
         **more,
     )
     return Plan(axes, settings.flags, replayed), settings
-
-
-def _workers(jobs: str | None, settings: "Settings") -> int | None:
-    """Replays at a time; of real passes one, for two would time each other."""
-    if jobs is not None:
-        return max(1, parse_count(jobs, "--jobs"))
-    return 1 if settings.deployment.is_torch else None
 
 
 def _folder(storing: Storing, resume: Path | None, trace: "Trace", plan: "Plan") -> Path | None:

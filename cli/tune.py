@@ -9,6 +9,7 @@ import typer
 
 from schedbench.cli.configure import Settings, settle
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
+from schedbench.cli.jobs import Jobs
 from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, Storing, TraceFile, Window
 from schedbench.cli.reading import Reading
 from schedbench.cli.release import release_of
@@ -73,12 +74,7 @@ class Searching:
             rich_help_panel=SEARCH,
         ),
     ] = "0.99"
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Replays at a time.", show_default="one a core"
-        ),
-    ] = None
+    jobs: Jobs = None
     resume: Annotated[
         Path | None,
         typer.Option(

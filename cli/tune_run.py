@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedbench.cli import console
+from schedbench.cli.jobs import workers_of
 from schedbench.cli.options import Printing
 from schedbench.cli.print_view import print_view
 from schedbench.cli.progress import LiveLine
@@ -87,10 +88,7 @@ def _folder(task: "Task") -> Path | None:
 
 
 def _workers(task: "Task") -> int | None:
-    """Replays at a time; of real passes one, for two would time each other."""
-    if task.searching.jobs is not None:
-        return max(1, parse_count(task.searching.jobs, "--jobs"))
-    return 1 if task.options.deployment.is_torch else None
+    return workers_of(task.searching.jobs, is_torch=task.options.deployment.is_torch)
 
 
 def progress_of(search: "Search") -> str:
