@@ -13,6 +13,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 NO_LABEL: Final = -1
 PART_ROWS: Final = 2**20  # of long columns, looked at one after the other
 _LOW_BITS: Final = 32
+_MOST: Final = 2**63 // PART_ROWS - 1  # of which a part's sum is below 2**63
+_LEAST: Final = -_MOST
 
 
 def ints(table: pa.Table, name: str) -> Ints:
@@ -52,6 +54,8 @@ def total(values: Ints, counts: Ints | None = None) -> int:
 
 
 def _total(values: Ints, counts: Ints | None) -> int:
+    if counts is None and len(values) and _LEAST <= values.min() <= values.max() <= _MOST:
+        return int(values.sum())
     high, low = values >> _LOW_BITS, values & ((1 << _LOW_BITS) - 1)
     if counts is None:
         return (int(high.sum()) << _LOW_BITS) + int(low.sum())

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schedbench.results.arrays import (
     Ints,
@@ -46,7 +47,7 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
     """Counters, and shares of passes and of time, over all passes."""
     duration = ints(passes, "duration_ns")
     counters = {name: _sum(passes, name) for name in SUMMED}
-    hits = ratio(*(total(ints(passes, f"prefix_{name}_tokens")) for name in ("hit", "query")))
+    hits = ratio(*(_column_total(passes, f"prefix_{name}_tokens") for name in ("hit", "query")))
     return {
         "passes": passes.num_rows,
         **counters,
@@ -58,7 +59,7 @@ def pass_metrics(passes: pa.Table) -> dict[str, Any]:
         "queues": _queues(passes, duration),
         **_batches(passes, duration),
         "drafts_per_decode": ratio(
-            total(ints(passes, "spec_tokens")), total(ints(passes, "decode_tokens"))
+            *(_column_total(passes, f"{name}_tokens") for name in ("spec", "decode"))
         ),
         **{name: _by_label(passes, name, duration) for name in BY_LABEL},
     }
@@ -70,7 +71,14 @@ def _is_told(passes: pa.Table, name: str) -> bool:
 
 
 def _sum(passes: pa.Table, name: str) -> int | None:
-    return total(ints(passes, name)) if _is_told(passes, name) else None
+    return _column_total(passes, name) if _is_told(passes, name) else None
+
+
+def _column_total(passes: pa.Table, name: str) -> int:
+    column = passes.column(name)
+    if column.type.bit_width <= 32:  # noqa: PLR2004 - a sum of 64 bits is then exact
+        return pc.sum(column).as_py() or 0
+    return total(ints(passes, name))
 
 
 def _closed(passes: pa.Table, duration: Ints) -> dict[str, int | None]:

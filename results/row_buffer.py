@@ -4,6 +4,7 @@ A pass appends one tuple; every few thousand rows the tuples are turned into col
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -17,6 +18,9 @@ Row: TypeAlias = tuple[object, ...]
 
 BATCH_ROWS: Final = 4096
 """Rows turned into columns at once: few enough to stay in a core's cache as Python objects."""
+
+_MOST_CONSTANT: Final = 2**17
+"""Rows up to which a constant column is a slice of one that is made once."""
 
 _WORTH_A_BATCH: Final = 256
 """Rows in a chunk of columns below which tuples cost less than a batch of its own."""
@@ -108,4 +112,15 @@ def _array(rows: int, value: object, field: pa.Field) -> pa.Array:
         return pa.array(value, field.type)
     if isinstance(value, pa.Array):
         return value.cast(field.type)
-    return pa.repeat(pa.scalar(value, field.type), rows)
+    if rows > _MOST_CONSTANT:
+        return _repeat(value, field.type, rows)
+    return _constant(value, field.type).slice(0, rows)
+
+
+@lru_cache(maxsize=64)
+def _constant(value: object, of_type: pa.DataType) -> pa.Array:
+    return _repeat(value, of_type, _MOST_CONSTANT)
+
+
+def _repeat(value: object, of_type: pa.DataType, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, of_type), rows)

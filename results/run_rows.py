@@ -151,9 +151,13 @@ class Expansion:
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
         return pa.ListArray.from_arrays(offsets, pa.array(flat, pa.int64()))
 
+    def each(self, values: Integers) -> Integers:
+        """A value by run for each row."""
+        return np.repeat(values, self.sizes)
+
     def at_last(self, values: Integers) -> Integers:
         """Each run's value in its last row, 0 elsewhere."""
-        placed = np.zeros(len(self.run), np.int64)
+        placed = np.zeros(len(self.run), values.dtype)
         placed[self.first + self.sizes - 1] = values
         return placed
 

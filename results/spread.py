@@ -19,7 +19,7 @@ def spread(values: Ints, counts: Ints | None = None) -> Spread:
     With counts it equals the spread of the values written out that many times.
     """
     values, counts = tallied(values, counts)
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     ordered = values[order]
     upto = np.arange(1, values.size + 1) if counts is None else np.cumsum(counts[order])
     n = int(upto[-1]) if values.size else 0

@@ -7,21 +7,21 @@ the plain loops have to see, with everything put where those find it (`express_e
 from __future__ import annotations
 
 import time
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedbench.runner.cut import LONGEST_RUN, cut_run
-from schedbench.runner.express_rows import RequestRows, StepRows
-from schedbench.runner.record import ADMITTED, CHUNK, RESUMED, VICTIM
+from schedbench.runner.express_batch import Batch, pack_end, pack_grant, pack_pass, pack_run
+from schedbench.runner.express_rows import ExpressRows
+from schedbench.runner.record import ADMITTED, CHUNK, RESUMED
 from schedbench.runner.so_far import SoFar
 from schedbench.sched.express import Express, Job
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Callable, Iterator
+    from collections import deque
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 8192
 TELL_EVERY = 512  # passes
+MOST_PASSES = 65536  # before rows are made of them
 COVERED = {
     "arrival_ns",
     "added_ns",
@@ -53,11 +54,6 @@ COVERED = {
 }
 """Trace columns that make no difference beyond what is done here."""
 
-LIST_DONE = Verdict.LIST_DONE.number
-NO_EVICTIONS: tuple[int, ...] = (0, 0, 0, 0, 0)
-STOPS = [[f"{a.label} {b.label}" for b in Verdict] for a in Verdict]  # by number
-Facts = tuple[int, int, int, int, bool]
-
 
 class PassAsRun:
     """What a runner has to know of a pass: what such a trace fills of a `SchedulerOutput`."""
@@ -71,44 +67,52 @@ class PassAsRun:
         self.scheduled_spec_decode_tokens: dict[str, int] = {}
 
 
-class Granted(NamedTuple):
-    """Prompt tokens granted in a pass; counts of tokens and requests, and the digest's changes."""
-
-    context_tokens: int
-    prefill_tokens: int
-    query_tokens: int
-    admitted: int
-    changes: array[int]
-
-
 class Coming:
     """A trace's requests as jobs, in file order, and when each is due."""
 
     def __init__(self, trace: Trace, max_model_len: int) -> None:
         self._trace = trace
         self._most = max_model_len
-        self._facts = chain.from_iterable(self._chunks())
-        self._head: Facts | None = None
-        self._advance()
+        self._chunks = self._read()
+        self._due: list[int] = []
+        self._facts: list[tuple[int, int, bool]] = []
+        self._first = self._next = 0  # of the chunk; among its rows
+        self.next_ns: int | None = None
+        self._read_on()
 
-    def take(self, now_ns: int) -> Iterator[Job]:
-        """Those that are due by now."""
-        while self._head is not None and self._head[1] <= now_ns:
-            row, _, prompt_tokens, will_emit, by_itself = self._head
-            yield Job(row, prompt_tokens, will_emit, ends_by_itself=by_itself)
-            self._advance()
+    def take(self, now_ns: int, step: int, queue: deque[Job]) -> None:
+        """Put those that are due by now into the queue; `step` is the one that sees them first."""
+        while self.next_ns is not None and self.next_ns <= now_ns:
+            due, facts, place = self._due, self._facts, self._next
+            row, last = self._first + place, len(due)
+            while place < last and due[place] <= now_ns:
+                prompt_tokens, will_emit, by_itself = facts[place]
+                job = Job(row, prompt_tokens, will_emit)
+                if by_itself:
+                    job.ends_by_itself = True
+                job.entered_ns, job.entered_step = now_ns, step
+                queue.append(job)
+                place += 1
+                row += 1
+            self._next = place
+            if place < last:
+                self.next_ns = due[place]
+            else:
+                self._read_on()
 
-    def _advance(self) -> None:
-        head = self._head = next(self._facts, None)
-        self.next_ns = None if head is None else head[1]
+    def _read_on(self) -> None:
+        self._first += len(self._due)
+        self._due, self._facts = next(self._chunks, ([], []))
+        self._next = 0
+        self.next_ns = self._due[0] if self._due else None
 
     @property
     def row(self) -> int:
         """Of the next one."""
-        return self._trace.num_requests if self._head is None else self._head[0]
+        return self._first + self._next
 
-    def _chunks(self) -> Iterator[Iterator[Facts]]:
-        """Row, when it is added, prompt, tokens to come, whose end; a chunk of rows at a time."""
+    def _read(self) -> Iterator[tuple[list[int], list[tuple[int, int, bool]]]]:
+        """When each is added; prompt, tokens to come, whose end. A chunk of rows at a time."""
         names = ("arrival_ns", "added_ns", "prompt_tokens", "output_tokens", "max_tokens")
         for first in range(0, self._trace.num_requests, CHUNK_ROWS):
             table = self._trace.table.slice(first, CHUNK_ROWS)
@@ -119,9 +123,8 @@ class Coming:
             cap = output if cap is None else np.where(cap <= 0, output, cap)
             emit = np.maximum(np.minimum(np.minimum(output, cap), self._most - prompt), 1)
             by_itself = (output < cap) & (emit == output) & (prompt + emit < self._most)
-            rows = range(first, first + len(prompt))
-            columns = (added, prompt, emit, by_itself)
-            yield zip(rows, *(column.tolist() for column in columns), strict=True)
+            facts = zip(prompt.tolist(), emit.tolist(), by_itself.tolist(), strict=True)
+            yield added.tolist(), list(facts)
 
 
 def _integers(table: pa.Table, name: str) -> Any:  # noqa: ANN401 - an array, or None
@@ -143,18 +146,19 @@ class ExpressReplay:
         logs: tuple[Log, Log, Log],
         source: RequestSource,
     ) -> None:
-        passes, timings, requests = logs
         self.source = source
         self.express = self.make(config)
         self.coming = Coming(trace, config.max_model_len)
         self.now_ns = 0
-        self.num_finished = 0
+        self.num_finished = self.num_passes = 0
+        self.last_end_ns = 0  # of the last pass folded in
         self._runner = runner
         self._recorder = recorder
         self._config = config
-        self._steps = StepRows(passes, timings, config)
-        self._requests = RequestRows(requests, trace)
+        self._batch = Batch(1, config.block_size)
+        self._rows = ExpressRows(logs, trace, config, recorder)
         self._pass = PassAsRun()
+        self._closed = False
 
     @staticmethod
     def make(config: SchedulerConfig) -> Express:
@@ -163,27 +167,25 @@ class ExpressReplay:
 
     def run(self, until_ns: int | None, tell: Callable[[int], None]) -> bool:
         """Replay until nothing is left to come, or `until_ns`; False if something is left."""
-        express, coming, recorder = self.express, self.coming, self._recorder
+        express, coming = self.express, self.coming
         told = 0
-        while True:
-            if until_ns is not None and self.now_ns >= until_ns:
-                return False
+        while until_ns is None or self.now_ns < until_ns:
             if coming.next_ns is not None and coming.next_ns <= self.now_ns:
-                self._take_arrivals()
-            if not express.running and not express.waiting:
-                if self._idle():
-                    continue
-                if coming.next_ns is None:
+                coming.take(self.now_ns, self.next_step, express.waiting)
+            if express.running or express.waiting:
+                if not self._step(until_ns):
+                    return False
+                if self.num_passes - told >= TELL_EVERY:
+                    tell(self.num_passes - told)
+                    told = self.num_passes
+                    if self._batch.is_full or told - self._recorder.num_passes >= MOST_PASSES:
+                        self._write()
+            elif not self._idle():
+                due = self._due_ns(until_ns)
+                if coming.next_ns is None or due is None:
                     return True
-                self.now_ns = coming.next_ns
-                if until_ns is not None and until_ns < self.now_ns:
-                    self.now_ns = until_ns
-                continue
-            if not self._step(until_ns):
-                return False
-            if recorder.num_passes - told >= TELL_EVERY:
-                tell(recorder.num_passes - told)
-                told = recorder.num_passes
+                self.now_ns = due
+        return False
 
     def so_far(self) -> SoFar:
         """How far this way has led."""
@@ -191,13 +193,35 @@ class ExpressReplay:
         num_running, num_waiting = len(express.running), len(express.waiting)
         return SoFar(
             self.now_ns,
-            self._recorder.num_passes,
+            self.num_passes,
             self.num_finished,
             num_running + num_waiting,
             num_running,
             num_waiting,
             express.pool.num_free,
         )
+
+    def close(self) -> None:
+        """Write what is pending, if that is not done; the recorder then has seen every pass."""
+        if not self._closed:
+            self._closed = True
+            self._write()
+            self._rows.account(self._in_flight())
+
+    def _write(self) -> None:
+        """Make rows of what there is, and begin a new batch."""
+        batch, express = self._batch, self.express
+        self._rows.write(batch, (express.running, express.waiting), self._in_flight())
+        self._batch = Batch(batch.first + batch.num_steps, self._config.block_size)
+
+    def _in_flight(self) -> tuple[int, int] | None:
+        """Start and stop of a pass that is not folded in yet."""
+        return None
+
+    @property
+    def next_step(self) -> int:
+        """Of the step that is scheduled next."""
+        return self._batch.first + self._batch.num_steps
 
     def _idle(self) -> bool:
         """Whether there is something to do while nobody is there."""
@@ -216,143 +240,113 @@ class ExpressReplay:
         due = self.coming.next_ns
         return until_ns if due is None or (until_ns is not None and until_ns < due) else due
 
-    def close(self) -> None:
-        """Write what is pending."""
-        self._steps.flush()
-        self._requests.flush()
-
-    def _take_arrivals(self) -> None:
-        now, waits = self.now_ns, self._recorder.waits
-        waits.advance(now)
-        marks = waits.mark()
-        for job in self.coming.take(now):
-            job.entered_ns = now
-            job.marks = marks
-            self.express.waiting.append(job)
-
     def _run(self, num_passes: int, until_ns: int | None) -> None:
         """A run of decodes, ended before the first pass that starts when something happens."""
-        express, recorder, now = self.express, self._recorder, self.now_ns
+        express, batch, now = self.express, self._batch, self.now_ns
         began = time.perf_counter_ns()
         decodes, context = express.num_decodes, express.context_tokens
-        due = self._due_ns(until_ns)
         durations: int | Integers = self._runner.decode_durations(decodes, context, num_passes)
-        num_passes, durations = cut_run(durations, num_passes, now, due)
-        first_ns = durations if isinstance(durations, int) else int(durations[0])
+        num_passes, durations = cut_run(durations, num_passes, now, self._due_ns(until_ns))
+        if isinstance(durations, int):
+            first_ns, end = durations, now + num_passes * durations
+        else:
+            first_ns, end = int(durations[0]), now + int(durations.sum())
+            batch.durations[batch.num_steps] = durations
         pool, phase = express.pool, express.index % self._config.block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         num_running, num_waiting = len(express.running), len(express.waiting)
-        opens = express.opens()
         stop = express.blocked or Verdict.QUEUES_EMPTY
+        batch.opens.extend(express.opens())
         ended = express.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes
-        recorder.waits.advance(now)
-        recorder.waits.schedule_ended(stop, [])
-        self.now_ns = recorder.intervals(num_passes, decodes, now, durations)
-        recorder.last_end_ns = self.now_ns
-        recorder.num_passes += num_passes
-        freed = 0
-        for job in ended:
-            freed += job.num_blocks
-            self._ended(job)
-        self._steps.add(
-            (
-                *(num_passes, now, first_ns, decodes, context, 0, 0, decodes),
-                *(num_running, num_waiting, 0, 0, len(ended), 0, *NO_EVICTIONS),
-                *(LIST_DONE, stop.number, 0, free, bare, cached, 0, freed, 0, spent, phase, 0),
-            ),
-            recorder.digest.stops_are(STOPS[LIST_DONE][stop.number]),
-            opens=opens,
-            durations_ns=durations,
-        )
+        self.now_ns = self.last_end_ns = end
+        freed = self._ended(ended) if ended else 0
+        batch.runs += pack_run(
+            batch.num_steps, num_passes, now, end, first_ns, decodes, context, num_running,
+            num_waiting, len(ended), stop.number, free, bare, cached, freed, spent, phase, 0,
+        )  # fmt: skip
+        batch.num_steps += 1
+        self.num_passes += num_passes
 
     def _one_pass(self) -> bool:
         """A pass with prompts or evictions; False if it is one for the plain loops."""
-        express, recorder, now = self.express, self._recorder, self.now_ns
+        express, batch, now = self.express, self._batch, self.now_ns
         began = time.perf_counter_ns()
         if not express.schedule_pass():
             return False
         spent = time.perf_counter_ns() - began
-        recorder.waits.advance(now)
-        prefills, victims, decodes = express.prefills, express.victims, express.num_decodes
-        evictions = NO_EVICTIONS
-        if victims:
-            self._note_places(recorder.last_end_ns)
-            evictions = self._evicted()
-        granted = self._grants(now)
-        context = express.context_tokens + granted.context_tokens
-        for job, _ in victims:
-            granted.changes.extend((VICTIM, job.row))
-        running_stop, admission_stop = express.running_stop, express.admission_stop
-        recorder.waits.schedule_ended(admission_stop, [])
-        stops = STOPS[running_stop.number][admission_stop.number]
-        decisions = recorder.digest.changed(granted.changes, stops)
-        was_cut = self._was_cut()
-        duration = self._execute(decodes, context, granted.prefill_tokens)
+        decodes = express.num_decodes
+        if express.victims:
+            self._note_decoded()
+            batch.victims[batch.num_steps] = [job.row for job, _ in express.victims]
+            batch.evictions.append((batch.num_steps, *self._evicted()))
+        context, granted = self._grants(now, batch.grants)
+        was_cut = express.tokens_left <= 0 and self._was_cut()
+        duration = self._execute(decodes, express.context_tokens + context, granted)
+        context += express.context_tokens
         num_running, num_waiting = len(express.running), len(express.waiting)
+        stop = express.admission_stop.number
         began = time.perf_counter_ns()
         ended, done = express.fold_pass()
         spent += time.perf_counter_ns() - began
-        end = self.now_ns = now + duration
-        freed = self._emitted(end, decodes, done, ended)
+        end = self.now_ns = self.last_end_ns = now + duration
+        self._emitted(end, done)
+        freed = self._ended(ended) if ended else 0
         pool = express.pool
-        self._steps.add(
-            (
-                *(1, now, duration, decodes, context, granted.prefill_tokens, len(prefills)),
-                *(decodes + len(done), num_running, num_waiting, granted.admitted),
-                *(express.num_resumed, len(ended), 0, *evictions),
-                *(running_stop.number, admission_stop.number, was_cut),
-                *(pool.num_free, 0, pool.num_cached, express.blocks_freed, freed),
-                *(granted.query_tokens, spent, -1, 0),
-            ),
-            decisions,
-            victims=[job.row for job, _ in victims],
-        )
+        batch.passes += pack_pass(
+            batch.num_steps, now, end, duration, decodes, context, decodes, len(done), num_running,
+            num_waiting, len(ended), stop, was_cut, pool.num_free, pool.num_cached, freed, spent,
+            len(batch.grants), 0,
+        )  # fmt: skip
+        batch.num_steps += 1
+        self.num_passes += 1
         return True
 
-    def _grants(self, now_ns: int) -> Granted:
-        """Note who is granted prompt tokens in the pass just scheduled, and what that adds to."""
-        express, recorder = self.express, self._recorder
-        context = prefill_tokens = query_tokens = admitted = 0
-        changes = recorder.digest.changes()
-        for place, (job, computed, num_new_tokens) in enumerate(express.prefills):
-            context += computed
-            prefill_tokens += num_new_tokens
-            if place < express.num_chunks:
-                kind = CHUNK
+    def _grants(self, now_ns: int, packed: bytearray) -> tuple[int, int]:
+        """Note who is granted prompt tokens in the pass just scheduled; context and new tokens."""
+        express, batch, step = self.express, self._batch, self.next_step
+        chunks = express.num_chunks
+        context = granted = 0
+        for job, computed, num_new_tokens in express.prefills:
+            if chunks:
+                chunks, kind = 0, CHUNK
             else:
-                job.waited_ns = recorder.waits.since(job.marks, job.waited_ns)
-                kind = RESUMED if job.preemptions else ADMITTED
-                if kind == ADMITTED:
-                    job.first_scheduled_ns = now_ns
-                    admitted += 1
-                    query_tokens += job.num_tokens
-            changes.extend((kind, job.row, num_new_tokens, computed))
-        return Granted(context, prefill_tokens, query_tokens, admitted, changes)
+                if job.preemptions:
+                    kind = RESUMED
+                else:
+                    kind, job.first_scheduled_ns = ADMITTED, now_ns
+                if job.entered_step != step:
+                    batch.waits.append((job, job.entered_step, step))
+            context += computed
+            granted += num_new_tokens
+            packed += pack_grant(kind, job.row, num_new_tokens, computed)
+        return context, granted
 
     def _was_cut(self) -> bool:
-        """Whether the budget cut a prompt in the pass just scheduled."""
+        """Whether a budget that is spent cut a prompt, in the pass just scheduled."""
         prefills = self.express.prefills
-        return self.express.tokens_left <= 0 and bool(prefills) and prefills[-1][0].is_prefill_chunk
+        return bool(prefills) and prefills[-1][0].is_prefill_chunk
 
     def _evicted(self) -> tuple[int, ...]:
-        """Note who was evicted in the pass; its columns."""
-        express = self.express
+        """Note who was evicted in the pass just scheduled; `EVICTION_FIELDS`, but for the place."""
+        express, step = self.express, self.next_step
         for job, _ in express.victims:
-            job.marks = self._recorder.waits.mark()
+            job.entered_step = step
         count = len(express.victims)
         cancelled = len(express.waiting) - count
         fit = express.admissions_that_fit() if cancelled else 0
         thrown = sum(computed for _, computed in express.victims)
-        return (count, thrown, cancelled, fit, max(express.tokens_left, 0))
+        stranded = max(express.tokens_left, 0)
+        stop = express.running_stop.number
+        return (count, thrown, cancelled, fit, stranded, express.blocks_freed, stop)
 
-    def _note_places(self, last_end_ns: int) -> None:
-        """Note what the victims of a pass got, until it was scheduled, since they began."""
+    def _note_decoded(self) -> None:
+        """Note what the victims of a pass got since they began, up to the last one folded in."""
+        batch = self._batch
         for job, _ in self.express.victims:
-            if 0 <= job.began < self._recorder.num_passes:  # it decoded
-                largest = self._recorder.peaks.largest_since(job.began)
-                job.itl_max_ns = max(job.itl_max_ns, largest)
-                job.last_token_ns = last_end_ns
+            if 0 <= job.began < self.num_passes:  # it decoded
+                batch.decoded.append((job, job.began, batch.num_steps - 1))
+                job.last_token_ns = self.last_end_ns
             job.began = -1
 
     def _execute(self, decodes: int, context_tokens: int, prefill_tokens: int) -> int:
@@ -364,34 +358,29 @@ class ExpressReplay:
         this_pass.num_seqs = decodes + len(this_pass.prefills)
         return int(self._runner.execute(this_pass).duration_ns)
 
-    def _emitted(self, end: int, decodes: int, done: list[Job], ended: list[Job]) -> int:
-        """Note the tokens of a pass, and who ended; how many blocks those gave back."""
-        recorder = self._recorder
-        gap = end - recorder.last_end_ns
-        recorder.peaks.push(recorder.num_passes, gap)
-        counts = end >= recorder.warmup_ns
-        if decodes and counts:
-            recorder.itl[gap] += decodes
+    def _emitted(self, end: int, done: Sequence[Job]) -> None:
+        """Note the tokens of those whose prompt was computed."""
         for job in done:
             if job.first_token_ns < 0:
                 job.first_token_ns = end
             else:
                 own = end - job.last_token_ns
                 job.itl_max_ns = max(job.itl_max_ns, own)
-                if counts:
-                    recorder.itl[own] += 1
+                if end >= self._recorder.warmup_ns:
+                    self._recorder.itl[own] += 1
             job.last_token_ns = end
-        recorder.last_end_ns = end
-        recorder.num_passes += 1
-        freed = 0
-        for job in ended:
-            freed += job.num_blocks
-            self._ended(job)
-        return freed
 
-    def _ended(self, job: Job) -> None:
-        if job.began >= 0:
-            largest = self._recorder.peaks.largest_since(job.began)
-            job.itl_max_ns = max(job.itl_max_ns, largest)
-        self.num_finished += 1
-        self._requests.add(job, self.now_ns)
+    def _ended(self, jobs: list[Job]) -> int:
+        """Note who got the last token in a step, by its end; how many blocks that freed."""
+        batch, now = self._batch, self.now_ns
+        ends, place, freed = batch.ends, batch.num_steps, 0
+        for job in jobs:
+            freed += job.num_blocks
+            ends += pack_end(
+                job.row, job.emitted, job.first_scheduled_ns, job.first_token_ns, now,
+                job.resumed_cached_tokens, job.preemptions, job.preempted_tokens,
+                job.entered_ns, job.began, place,
+            )  # fmt: skip
+        batch.ended += jobs
+        self.num_finished += len(jobs)
+        return freed

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from schedbench.runner.api import PassResult
 from schedbench.runner.express_ahead import ExpressAheadReplay
+from schedbench.runner.express_batch import iter_grants
 from schedbench.runner.in_flight import InFlight
-from schedbench.runner.record import FirstHalf
+from schedbench.runner.record import ADMITTED, RESUMED, FirstHalf, victim_changes
 from schedbench.runner.waits import NOTHING_WAITED
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.kv_cache.counting import CountingKVCache
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
 
+VERDICTS = list(Verdict)
+NO_EVICTION = (0, 0, 0, 0, 0, 0, Verdict.LIST_DONE.number)  # `EVICTION_FIELDS`, but for the place
+
 
 def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> list[InFlight]:
     """Put the state where a scheduler and a recorder keep it; the pass in flight, if there is one.
@@ -31,7 +35,7 @@ def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> 
     What is still to come begins at row `going.coming.row`.
     """
     express = going.express
-    decoding = _settle_counts(express, recorder)
+    in_step = _settle_counts(express, recorder.last_end_ns)
     jobs = [*express.running, *express.waiting]
     facts = going.source.of_rows([job.row for job in jobs])
     made = {job: _request(job, *each) for job, each in zip(jobs, facts, strict=True)}
@@ -46,36 +50,37 @@ def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> 
     for job in express.running:
         request = made[job]
         request.status = RequestStatus.RUNNING
-        if job in decoding and job.emitted:
+        if job in in_step:
             request.tag.last_pass = recorder.num_passes - 1
         scheduler.running.append(request)
+    before = recorder.waits.mark()
+    recorder.waits.advance(going.now_ns)
+    now = recorder.waits.mark()
     for job in express.waiting:
         request = made[job]
         scheduler.queues.add(request)
         if job.preemptions:
             request.status = RequestStatus.PREEMPTED
-        request.tag.queue_marks = job.marks
+        request.tag.queue_marks = before if job.entered_step < going.next_step else now
     if not isinstance(going, ExpressAheadReplay) or going.pending is None:
         return []
-    in_flight = _in_flight(going, going.pending, made)
+    in_flight = _in_flight(going, going.pending, made, recorder)
     scheduler.in_flight.append(in_flight.output)
     return [in_flight]
 
 
-def _settle_counts(express: Express, recorder: Recorder) -> set[Job]:
-    """Bring the counts of the jobs that decode up to the last fold; who they are."""
+def _settle_counts(express: Express, last_end_ns: int) -> set[Job]:
+    """Bring the counts of the jobs that decode up to the last fold; who got a token in that one."""
     if isinstance(express, ExpressAhead):
         express.settle()
-        decoding = express.in_flight()
-        passes = {job: express.take_back(job) for job in decoding}
+        passes = {job: express.take_back(job) for job in express.in_flight()}
     else:
         decoding = [job for job in express.running if job is not express.prompt_in_hand]
         passes = {job: express.part(job) for job in decoding}
     for job, num_passes in passes.items():
         if num_passes > 0:
-            job.last_token_ns = recorder.last_end_ns
-            job.itl_max_ns = max(job.itl_max_ns, recorder.peaks.largest_since(job.began))
-    return set(decoding)
+            job.last_token_ns = last_end_ns
+    return {job for job, num_passes in passes.items() if num_passes >= 0}
 
 
 def _request(job: Job, row: Row, request: Request) -> Request:
@@ -105,7 +110,9 @@ def _follow(job: Job, row: Row) -> None:
     row.preemptions, row.preempted_tokens = job.preemptions, job.preempted_tokens
 
 
-def _in_flight(going: ExpressAheadReplay, pending: Pending, made: dict[Job, Request]) -> InFlight:
+def _in_flight(
+    going: ExpressAheadReplay, pending: Pending, made: dict[Job, Request], recorder: Recorder
+) -> InFlight:
     """Make the pass in flight as if the plain loops had scheduled it.
 
     Who was scheduled in it in vain is gone, and nothing of it is left to be folded in.
@@ -118,7 +125,8 @@ def _in_flight(going: ExpressAheadReplay, pending: Pending, made: dict[Job, Requ
     limit = LIMIT_OF[pending.stop]
     if pending.cut and pending.stop is Verdict.QUEUES_EMPTY:
         limit = Limit.BUDGET
-    tokens = pending.decodes + pending.prefill_tokens
+    prefill_tokens = sum(tokens for _, _, tokens in pending.prefills)
+    tokens = pending.decodes + prefill_tokens
     budget = going.express.config.token_budget
     output = SchedulerOutput(
         num_scheduled_tokens=scheduled,
@@ -145,17 +153,30 @@ def _in_flight(going: ExpressAheadReplay, pending: Pending, made: dict[Job, Requ
         admissions_cancelled_fit=0,
         budget_stranded=0,
     )
+    count, thrown, cancelled, fit, stranded, freed, running_stop = pending.eviction or NO_EVICTION
+    kinds = [kind for kind, *_ in iter_grants(pending.grants)]
+    new = [
+        job for (job, _, _), kind in zip(pending.prefills, kinds, strict=True) if kind == ADMITTED
+    ]
     num_seqs = pending.decodes + len(pending.prefills)
-    decided = (budget, tokens, pending.prefill_tokens, pending.decodes, 0)
-    stops = (Verdict.LIST_DONE.label, pending.stop.label, limit.value)
+    decided = (budget, tokens, prefill_tokens, pending.decodes, 0)
+    stops = (VERDICTS[running_stop].label, pending.stop.label)
     first_half = FirstHalf(
         start_ns=pending.start_ns,
         decided=(*decided, pending.context_tokens, num_seqs),
-        queues=(pending.running, pending.waiting, 0, 0, 0, pending.admitted, 0),
-        evictions=(0, [], 0, 0, 0, 0, *stops),
-        prefix=(pending.query_tokens, 0),
-        freed_preempt=0,
-        decisions=pending.decisions,
+        queues=(
+            *(pending.num_running, pending.num_waiting, 0, 0, 0),
+            *(kinds.count(ADMITTED), kinds.count(RESUMED)),
+        ),
+        evictions=(
+            *(count, list(pending.victims), thrown, cancelled, fit, stranded),
+            *(*stops, limit.value),
+        ),
+        prefix=(sum(made[job].num_prompt_tokens for job in new), 0),
+        freed_preempt=freed,
+        decisions=recorder.digest.changed(
+            pending.grants + victim_changes(pending.victims), " ".join(stops)
+        ),
     )
     return InFlight(
         output, first_half, PassResult(pending.duration_ns), sampled, pending.scheduler_ns

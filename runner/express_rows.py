@@ -1,4 +1,4 @@
-"""The short way's rows: numbers on their way in, columns many rows at a time on their way out."""
+"""The express way's rows: a batch of steps and of ended requests, turned into columns."""
 
 from __future__ import annotations
 
@@ -8,71 +8,181 @@ import numpy as np
 import pyarrow as pa
 
 from schedbench.results.run_rows import Expansion
+from schedbench.runner.express_batch import END_FIELDS, GRANT_FIELDS, columns
+from schedbench.runner.express_ledger import (
+    Largest,
+    Waits,
+    decisions,
+    gaps_of_passes,
+    gaps_of_steps,
+)
+from schedbench.runner.record import ADMITTED, RESUMED
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from schedbench.results.row_buffer import Log
     from schedbench.results.run_rows import Integers
+    from schedbench.runner.express_batch import Batch
+    from schedbench.runner.express_ledger import Digests
+    from schedbench.runner.record import Recorder
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.express import Job
     from schedbench.workloads.trace import Trace
 
-MOST_OPENS = 131_072  # counts of blocks opened, by step and pass modulo the block size
-MOST_PASSES = 65536
-MOST_REQUESTS = 8192
 VERDICTS = list(Verdict)
 LABELS = pa.array([verdict.label for verdict in VERDICTS])
 LIMITS = pa.array([limit.value for limit in Limit])
 REASONS = pa.array(["length", "stop"])
+NOBODY = pa.array([], pa.int64())
+FEW = (
+    *("resumed", "ended_waiting", "preempted", "preempted_tokens"),
+    *("cancelled", "fit", "stranded", "freed_preempt"),
+)
+"""Of the steps' fields, those that are nearly always 0."""
 _LIMITS = list(Limit)
 _CODE_OF_LIMIT = np.array(
     [_LIMITS.index(LIMIT_OF.get(verdict, Limit.NOTHING)) for verdict in VERDICTS], np.int32
 )
 
-STEP_FIELDS = (
-    "passes",
-    "start_ns",
-    "duration_ns",
-    "decodes",
-    "context_tokens",
-    "prefill_tokens",
-    "prefills",
-    "emitting",
-    "running",
-    "waiting",
-    "admitted",
-    "resumed",
-    "finished",
-    "ended_waiting",
-    "preempted",
-    "preempted_tokens",
-    "cancelled",
-    "fit",
-    "stranded",
-    "running_stop",
-    "admission_stop",
-    "cut",
-    "free",
-    "bare",
-    "cached",
-    "freed_preempt",
-    "freed_finish",
-    "query_tokens",
-    "scheduler_ns",
-    "phase",
-    "first_gap_ns",
-)
-"""What a step says of its passes, the first of them where they grow. Of a single pass, `free` and
-`cached` are those after it, and `phase` is -1; of a run, they and `bare` are those before it.
-`cut`: a prompt was cut by the budget. `first_gap_ns`, with a pass in flight: from the start of the
-first pass to that of the second."""
+
+class ExpressRows:
+    """Where batches go. What a recorder knows of passes goes on from batch to batch."""
+
+    def __init__(
+        self, logs: tuple[Log, Log, Log], trace: Trace, config: SchedulerConfig, recorder: Recorder
+    ) -> None:
+        passes, timings, requests = logs
+        self._passes = PassRows(passes, timings, config)
+        self._requests = RequestRows(requests, trace)
+        self._prompt_tokens = trace.table["prompt_tokens"]
+        self._recorder = recorder
+        self._last = (0, Verdict.QUEUES_EMPTY.number)  # start and stop of the step before
+
+    def write(
+        self,
+        batch: Batch,
+        alive: tuple[Iterable[Job], Iterable[Job]],
+        pending: tuple[int, int] | None = None,
+    ) -> None:
+        """Make rows of a batch; those `alive`, running and waiting, are brought up to date.
+
+        `pending`: start, ns, and number of the stop of a pass in flight, which is no step yet.
+        """
+        running, waiting = alive
+        recorder, of = self._recorder, batch.steps()
+        self._settle_waits(batch, of, waiting, pending)
+        if not batch.num_steps:
+            return
+        expansion = Expansion(of["passes"])
+        durations = of["duration_ns"][expansion.run]
+        for place, values in batch.durations.items():
+            first = expansion.first[place]
+            durations[first : first + len(values)] = values
+        digests = decisions(recorder.digest, batch, of)
+        self._grants(batch, of)
+        if batch.durations or recorder.last_end_ns < recorder.warmup_ns:
+            facts = (of, recorder.last_end_ns, expansion, durations, recorder.warmup_ns)
+            gaps, tokens, largest = gaps_of_passes(*facts)
+        else:
+            gaps, tokens, largest = gaps_of_steps(of, recorder.last_end_ns)
+        recorder.itl.count(gaps, tokens)
+        ends = columns(batch.ends, END_FIELDS)
+        ends["itl_max_ns"] = self._settle_gaps(
+            batch, ends, running, expansion.first, Largest(largest)
+        )
+        self._passes.write(batch, of, expansion, durations, digests)
+        self._requests.write(ends, batch.ended)
+        recorder.num_passes += len(expansion.run)
+        recorder.last_end_ns = int(of["end_ns"][-1])
+
+    def account(self, pending: tuple[int, int] | None) -> None:
+        """Let the recorder go on with the waits; `pending` as in `write`."""
+        since_ns, stop = self._last if pending is None else pending
+        self._recorder.waits.goes_on(since_ns, VERDICTS[stop])
+
+    def _grants(self, batch: Batch, of: dict[str, Integers]) -> None:
+        """Count what was granted to prompts, by step."""
+        granted = columns(batch.grants, GRANT_FIELDS)
+        ends = np.maximum.accumulate(of["grants_end"]) // (8 * len(GRANT_FIELDS))
+        count = np.diff(ends, prepend=0)
+        place = np.repeat(np.arange(len(ends)), count)
+        new, again = granted["kind"] == ADMITTED, granted["kind"] == RESUMED
+        asked = np.zeros(len(place), np.int64)
+        asked[new] = self._prompt_tokens.take(pa.array(granted["row"][new])).to_numpy()
+        sums = (("admitted", new), ("resumed", again), ("query_tokens", asked))
+        of["prefills"] = count
+        for name, values in (*sums, ("prefill_tokens", granted["new_tokens"])):
+            of[name] = np.bincount(place, values, len(ends)).astype(np.int64)
+
+    def _settle_gaps(
+        self,
+        batch: Batch,
+        ends: dict[str, Integers],
+        running: Iterable[Job],
+        first_pass: Integers,
+        largest: Largest,
+    ) -> Integers:
+        """Find the largest gap that each request has seen up to here, as far as it decoded.
+
+        Of those that ended it is the answer, -1 if there was none.
+        """
+        first_pass = first_pass + self._recorder.num_passes
+        last = batch.num_steps - 1
+        spans = [(job, job.began, last) for job in running if job.began >= 0]
+        spans += batch.decoded
+        if spans:
+            jobs, began, place = zip(*spans, strict=True)
+            first = np.searchsorted(first_pass, np.array(began))
+            seen = largest.between(first, np.array(place))
+            for job, gap in zip(jobs, seen.tolist(), strict=True):
+                job.itl_max_ns = max(job.itl_max_ns, gap)
+        before = np.fromiter((job.itl_max_ns for job in batch.ended), np.int64, len(batch.ended))
+        first = np.searchsorted(first_pass, ends["began"])
+        since = largest.between(first, np.where(ends["began"] < 0, -1, ends["place"]))
+        return np.maximum(before, since)
+
+    def _settle_waits(
+        self,
+        batch: Batch,
+        of: dict[str, Integers],
+        waiting: Iterable[Job],
+        pending: tuple[int, int] | None,
+    ) -> None:
+        """Find what held up each request up to here, as far as it waited."""
+        zero = batch.first - 1  # the step at place 0
+        last = zero + batch.num_steps + (pending is not None)
+        waits = batch.waits
+        for job in waiting:
+            if job.entered_step < last:
+                waits.append((job, job.entered_step, last))
+                job.entered_step = last
+        start_ns, stop = self._last
+        if batch.num_steps:
+            self._last = (int(of["start_ns"][-1]), int(of["admission_stop"][-1]))
+        if not waits:
+            return
+        jobs, first, until = zip(*waits, strict=True)
+        stops = np.concatenate(([stop], of["admission_stop"]))
+        starts: list[Integers | list[int]] = [[start_ns], of["start_ns"]]
+        if pending is None:
+            stops = stops[:-1]
+        else:
+            starts.append([pending[0]])
+        by_label = Waits(starts, stops).between(
+            [step - zero for step in first], [step - zero for step in until]
+        )
+        for job, waited in zip(jobs, by_label, strict=True):
+            before = job.waited_ns
+            job.waited_ns = (
+                waited if before is None else [a + b for a, b in zip(before, waited, strict=True)]
+            )
 
 
-class StepRows:
-    """Steps of the short way, expanded into rows of the pass log and of the timings."""
+class PassRows:
+    """Steps, expanded into rows of the pass log and of the timings."""
 
     def __init__(self, passes: Log, timings: Log, config: SchedulerConfig) -> None:
         self._passes = passes
@@ -82,108 +192,76 @@ class StepRows:
         self._caches = config.enable_prefix_caching
         self._block_size = config.block_size
         self._ahead = config.runs_ahead
-        self._most_steps = max(MOST_OPENS // config.block_size, 1)
-        self._steps: list[int] = []
-        self._decisions: list[int] = []
-        self._opens: list[int] = []
-        self._victims: dict[int, Sequence[int]] = {}  # by step
-        self._durations: dict[int, Integers] = {}  # by step, where they differ
-        self._num_passes = 0
         self._first = 0
 
-    def add(
+    def write(
         self,
-        step: tuple[int, ...],
-        decisions: int,
-        *,
-        victims: Sequence[int] = (),
-        opens: Sequence[int] = (),
-        durations_ns: int | Integers = 0,
+        batch: Batch,
+        of: dict[str, Integers],
+        expansion: Expansion,
+        durations: Integers,
+        digests: Digests,
     ) -> None:
-        """Add a step, a value for each of `STEP_FIELDS`.
-
-        Of a pass, the rows of its `victims`. Of a run, how many open a block, by pass modulo their
-        number, and the durations: an array where they are not all the same.
-        """
-        place = len(self._decisions)
-        if victims:
-            self._victims[place] = victims
-        if not isinstance(durations_ns, int):
-            self._durations[place] = durations_ns
-        self._opens += opens
-        self._steps += step
-        self._decisions.append(decisions)
-        self._num_passes += step[0]
-        if len(self._decisions) >= self._most_steps or self._num_passes >= MOST_PASSES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Expand what is pending and pass it on."""
-        if not self._decisions:
-            return
-        steps = np.array(self._steps, np.int64).reshape(-1, len(STEP_FIELDS))
-        of = dict(zip(STEP_FIELDS, np.ascontiguousarray(steps.T), strict=True))
-        expansion = Expansion(of["passes"])
-        number = self._first + np.arange(len(expansion.run))
-        self._passes.extend_columns(len(number), self._columns(of, expansion, number))
-        spent = of["scheduler_ns"][expansion.run]
-        self._timings.extend_columns(len(number), [number, spent, None, None, None])
-        self._first += len(number)
-        self._steps, self._decisions, self._opens, self._num_passes = [], [], [], 0
-        self._victims, self._durations = {}, {}
-
-    def _columns(
-        self, of: dict[str, Integers], expansion: Expansion, number: Integers
-    ) -> list[object]:
-        run, step = expansion.run, expansion.step
-        durations = of["duration_ns"][run]
-        for place, values in self._durations.items():
-            first = expansion.first[place]
-            durations[first : first + len(values)] = values
-        free, cached = self._blocks(of, expansion)
-        decodes = of["decodes"][run]
-        seqs = decodes + of["prefills"][run]
-        tokens = decodes + of["prefill_tokens"][run]
-        preempted = of["preempted"]
-        return [
+        """Pass the rows of a batch on; durations are those of the passes, the rest the steps'."""
+        run = expansion.run
+        number = self._first + np.arange(len(run))
+        first = of["start_ns"][run]
+        values = [
             number,
-            of["start_ns"][run] + expansion.sum_before(self._gaps(of, expansion, durations)),
+            first + expansion.sum_before(self._gaps(of, expansion, durations)),
             durations,
+            *self._columns(batch, of, expansion),
+            digests[run],
+        ]
+        self._passes.extend_columns(len(number), values)
+        self._timings.extend_columns(
+            len(number), [number, of["scheduler_ns"][run], None, None, None]
+        )
+        self._first += len(number)
+
+    def _columns(self, batch: Batch, of: dict[str, Integers], expansion: Expansion) -> list[object]:
+        """All columns between the duration and the digest."""
+        step, each = expansion.step, expansion.each
+        free, cached = self._blocks(of, expansion, batch)
+        growth = expansion.each(of["decodes"]) * step
+        few = {name: _of_few(of[name], expansion) for name in FEW}
+        of = {name: _narrow(values) for name, values in of.items()}
+        decodes, prefill_tokens = of["decodes"], of["prefill_tokens"]
+        return [
             self._token_budget,
-            tokens,
-            of["prefill_tokens"][run],
-            decodes,
+            each(decodes + prefill_tokens),
+            each(prefill_tokens),
+            each(decodes),
             0,
-            of["context_tokens"][run] + decodes * step,
-            seqs,
-            of["emitting"][run],
-            of["running"][run],
-            of["waiting"][run],
+            each(of["context_tokens"]) + growth,
+            each(decodes + of["prefills"]),
+            each(of["in_step"] + of["done"]),
+            each(of["running"]),
+            each(of["waiting"]),
             0,
             0,
             0,
-            of["admitted"][run],
-            of["resumed"][run],
+            each(of["admitted"]),
+            few["resumed"],
             expansion.at_last(of["finished"]),
-            of["ended_waiting"][run],
+            few["ended_waiting"],
             0,
-            preempted[run],
-            self._victim_lists(preempted[run]),
-            of["preempted_tokens"][run],
-            of["cancelled"][run],
-            of["fit"][run],
-            of["stranded"][run],
-            _labels(of["running_stop"], run, LABELS),
-            _labels(of["admission_stop"], run, LABELS),
-            _labels(_limits(of), run, LIMITS),
+            few["preempted"],
+            self._victim_lists(of["preempted"], expansion, batch),
+            few["preempted_tokens"],
+            few["cancelled"],
+            few["fit"],
+            few["stranded"],
+            _labels(of["running_stop"], LABELS, expansion.sizes),
+            _labels(of["admission_stop"], LABELS, expansion.sizes),
+            _labels(_limits(of), LIMITS, expansion.sizes),
             self._usable - free,
             free,
             cached,
-            of["freed_preempt"][run],
+            few["freed_preempt"],
             expansion.at_last(of["freed_finish"]),
-            of["query_tokens"][run],
+            each(of["query_tokens"]),
             0,
-            np.array(self._decisions, np.uint64)[run],
         ]
 
     def _gaps(self, of: dict[str, Integers], expansion: Expansion, durations: Integers) -> Integers:
@@ -194,12 +272,18 @@ class StepRows:
         gaps[expansion.first] = of["first_gap_ns"]
         return gaps
 
-    def _victim_lists(self, lengths: Integers) -> pa.Array:
-        flat = [row for rows in self._victims.values() for row in rows]
+    def _victim_lists(self, number: Integers, expansion: Expansion, batch: Batch) -> pa.Array:
+        if not batch.victims:
+            offsets = np.zeros(len(expansion.run) + 1, np.int32)
+            return pa.ListArray.from_arrays(offsets, NOBODY)
+        lengths = expansion.each(number)
+        flat = [row for rows in batch.victims.values() for row in rows]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
         return pa.ListArray.from_arrays(offsets, pa.array(flat, pa.int64()))
 
-    def _blocks(self, of: dict[str, Integers], expansion: Expansion) -> tuple[Integers, Integers]:
+    def _blocks(
+        self, of: dict[str, Integers], expansion: Expansion, batch: Batch
+    ) -> tuple[Integers, Integers]:
         """Free blocks and hashed ones after each pass; free blocks without a hash go first."""
         run, size = expansion.run, self._block_size
         free, cached = of["free"][run], of["cached"][run]
@@ -207,7 +291,7 @@ class StepRows:
         if not len(runs):
             return free, cached
         opens = np.zeros((len(of["phase"]), size), np.int64)
-        opens[runs] = np.array(self._opens, np.int64).reshape(-1, size)
+        opens[runs] = np.frombuffer(batch.opens, np.int64).reshape(-1, size)
         at = of["phase"][run] + expansion.step
         opened = expansion.sum_through(opens[run, at % size])
         full_at = at if self._ahead else at + 1  # a schedule of the next pass has seen it
@@ -219,33 +303,31 @@ class StepRows:
         return free - opened + freed, cached + hashed
 
 
+def _of_few(values: Integers, expansion: Expansion) -> Integers | int:
+    """A value by run for each row, where it is 0 nearly always."""
+    return expansion.each(_narrow(values)) if values.any() else 0
+
+
+def _narrow(values: Integers) -> Integers:
+    """In 32 bits, as columns of counts are, if they fit."""
+    fits = not len(values) or -(2**31) <= values.min() <= values.max() < 2**31
+    return values.astype(np.int32) if fits else values
+
+
 def _limits(of: dict[str, Integers]) -> Integers:
     """What held each step back: what ended admission, or a budget that cut a prompt."""
     cut = (of["admission_stop"] == Verdict.QUEUES_EMPTY.number) & (of["cut"] > 0)
     return np.where(cut, _LIMITS.index(Limit.BUDGET), _CODE_OF_LIMIT[of["admission_stop"]])
 
 
-def _labels(codes: Integers, run: Integers, labels: pa.Array) -> pa.Array:
-    """Labels of rows, from the code of each row's run; only those there are, as they come."""
+def _labels(codes: Integers, labels: pa.Array, sizes: Integers | int = 1) -> pa.Array:
+    """Labels by code, each as often as `sizes` says; only those there are, as they come."""
     used, first, places = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return pa.DictionaryArray.from_arrays(rank[places][run], labels.take(pa.array(used[order])))
-
-
-REQUEST_FIELDS = (
-    "row",
-    "output_tokens",
-    "first_scheduled_ns",
-    "first_token_ns",
-    "finish_ns",
-    "itl_max_ns",
-    "resumed_cached_tokens",
-    "preemptions",
-    "preempted_tokens",
-    "in_flight_ns",
-)
+    indices = np.repeat(rank[places], sizes)
+    return pa.DictionaryArray.from_arrays(indices, labels.take(pa.array(used[order])))
 
 
 TOLD = (
@@ -269,40 +351,13 @@ class RequestRows:
     def __init__(self, requests: Log, trace: Trace) -> None:
         self._requests = requests
         self._facts = trace.table.select([name for name in TOLD if trace.has(name)])
-        self._ended: list[int] = []
-        self._waited: dict[int, Sequence[int]] = {}  # by place among those pending
-        self._pending = 0
 
-    def add(self, job: Job, finish_ns: int) -> None:
-        """Add a request that got its last token."""
-        self._ended += (
-            job.row,
-            job.emitted,
-            job.first_scheduled_ns,
-            job.first_token_ns,
-            finish_ns,
-            job.itl_max_ns,
-            job.resumed_cached_tokens,
-            job.preemptions,
-            job.preempted_tokens,
-            job.entered_ns,
-        )
-        if job.waited_ns is not None:
-            self._waited[self._pending] = job.waited_ns
-        self._pending += 1
-        if self._pending >= MOST_REQUESTS:
-            self.flush()
+    def write(self, of: dict[str, Integers], jobs: Sequence[Job]) -> None:
+        """Pass on the rows of requests that ended; `of` has `END_FIELDS` and gaps."""
+        if jobs:
+            self._requests.extend_columns(len(jobs), self._columns(of, jobs))
 
-    def flush(self) -> None:
-        """Make rows of what is pending."""
-        if not self._pending:
-            return
-        ended = np.array(self._ended, np.int64).reshape(-1, len(REQUEST_FIELDS))
-        of = dict(zip(REQUEST_FIELDS, np.ascontiguousarray(ended.T), strict=True))
-        self._requests.extend_columns(self._pending, self._columns(of))
-        self._ended, self._waited, self._pending = [], {}, 0
-
-    def _columns(self, of: dict[str, Integers]) -> list[object]:
+    def _columns(self, of: dict[str, Integers], jobs: Sequence[Job]) -> list[object]:
         facts = self._facts.take(pa.array(of["row"]))
         arrival = facts["arrival_ns"].to_numpy()
         finish, first, emitted = of["finish_ns"], of["first_token_ns"], of["output_tokens"]
@@ -313,6 +368,7 @@ class RequestRows:
             cap = np.where(cap == 0, output, cap)
             stopped = (output < cap) & (emitted == output)
         several = emitted > 1
+        itl_max = of["itl_max_ns"]
         tpot = (finish - first) // np.maximum(emitted - 1, 1)
         return [
             of["row"],
@@ -327,15 +383,15 @@ class RequestRows:
             finish,
             first - arrival,
             pa.array(tpot, mask=~several),
-            pa.array(of["itl_max_ns"], mask=of["itl_max_ns"] < 0),
+            pa.array(itl_max, mask=itl_max < 0),
             finish - arrival,
             0,
             of["resumed_cached_tokens"],
             of["preemptions"],
             of["preempted_tokens"],
             of["preempted_tokens"] - of["resumed_cached_tokens"],
-            _labels(stopped.astype(np.int64), np.arange(len(stopped)), REASONS),
-            *self._waits(of["in_flight_ns"] - arrival),
+            _labels(stopped.astype(np.int64), REASONS),
+            *_waits(of["in_flight_ns"] - arrival, jobs),
         ]
 
     def _ids(self, rows: Integers, facts: pa.Table) -> pa.Array:
@@ -345,12 +401,15 @@ class RequestRows:
         given = facts["request_id"].combine_chunks()
         return pa.compute.if_else(pa.compute.equal(given, ""), own, given).fill_null(own)
 
-    def _waits(self, in_flight: Integers) -> list[object]:
-        waits = np.zeros((len(WAIT_LABELS), self._pending), np.int64)
-        for place, waited in self._waited.items():
-            waits[:, place] = waited
-        waits[0] += in_flight
-        return list(waits)
+
+def _waits(in_flight: Integers, jobs: Sequence[Job]) -> list[object]:
+    waits = np.zeros((len(WAIT_LABELS), len(jobs)), np.int64)
+    waited = [(place, job.waited_ns) for place, job in enumerate(jobs) if job.waited_ns]
+    if waited:
+        places, values = zip(*waited, strict=True)
+        waits[:, places] = np.array(values).T
+    waits[0] += in_flight
+    return list(waits)
 
 
 def _given(facts: pa.Table, name: str, default: int | None) -> object:

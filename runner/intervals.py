@@ -23,6 +23,18 @@ class IntervalCounts(Counter[int]):
         self._lengths: Integers = np.zeros(0, np.int64)
         self._counts: Integers = np.zeros(0, np.int64)
 
+    def count(self, lengths: Integers, counts: Integers) -> None:
+        """Count many at once; a length may come more than once."""
+        counted = np.flatnonzero(counts)
+        if not len(counted):
+            return
+        order = counted[np.argsort(lengths[counted])]
+        lengths, counts = lengths[order], counts[order]
+        first = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
+        sums = np.add.reduceat(counts, first)
+        for length, number in zip(lengths[first].tolist(), sums.tolist(), strict=True):
+            self[length] += number
+
     def settle(self) -> None:
         """Put what was counted into the arrays, if it is much."""
         if len(self) > MOST_LENGTHS:

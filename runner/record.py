@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 ADMITTED, RESUMED, CHUNK, VICTIM = range(1, 5)
 
 
+def victim_changes(rows: Iterable[int]) -> bytes:
+    """What the digest is told of requests that a pass evicted."""
+    return array("Q", [each for row in rows for each in (VICTIM, row)]).tobytes()
+
+
 class RowSink(Protocol):
     """Takes rows as tuples, in the order of the columns."""
 
@@ -57,34 +62,34 @@ class DecisionDigest:
         stops = f"{output.running_stop.label} {output.admission_stop.label}"
         if not output.prefills and not output.victims:
             return self.stops_are(stops)
-        changes = self.changes()
+        changes = array("Q")
         resumed = set(output.scheduled_resumed_reqs)
         first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
         for place, (request, computed, tokens) in enumerate(output.prefills):
             kind = CHUNK if place < first_admission else RESUMED if request in resumed else ADMITTED
             changes.extend((kind, request.tag.row, tokens, computed))
-        for victim in output.victims:
-            changes.extend((VICTIM, victim.request.tag.row))
-        return self.changed(changes, stops)
+        victims = victim_changes([victim.request.tag.row for victim in output.victims])
+        return self.changed(changes.tobytes() + victims, stops)
 
-    def changes(self) -> array[int]:
-        """A list of changes to be filled for `changed`: a kind, a row and what it takes, each."""
-        return array("Q", [self.value])
+    def changed(self, changes: bytes, stops: str) -> int:
+        """Note the changes of a pass, if there are any, and how its loops ended.
 
-    def changed(self, changes: array[int], stops: str) -> int:
-        """Note the changes of a pass, if there are any, and how its loops ended."""
-        if len(changes) == 1:  # the value they are chained to
+        Changes are numbers of 64 bits: a kind, a row and what it takes, each.
+        """
+        if not changes:
             return self.stops_are(stops)
-        return self._chain(changes.tobytes(), stops)
+        return self._chain(changes, stops)
 
     def stops_are(self, stops: str) -> int:
         """Note how the loops of a pass ended in which nothing else changed."""
         if stops == self._stops:
             return self.value
-        return self._chain(array("Q", [self.value]).tobytes(), stops)
+        return self._chain(b"", stops)
 
     def _chain(self, changes: bytes, stops: str) -> int:
-        payload = changes + (stops.encode() if stops != self._stops else b"")
+        payload = array("Q", [self.value]).tobytes() + changes
+        if stops != self._stops:
+            payload += stops.encode()
         self._stops = stops
         self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
         return self.value

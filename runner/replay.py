@@ -126,6 +126,7 @@ class Replay:
 
     def _leave_express(self, express: ExpressReplay) -> None:
         """Put what is left where the plain loops find it; nothing is, at the trace's end."""
+        express.close()
         self._left_express = True
         self.now_ns, self.num_finished = express.now_ns, express.num_finished
         self._in_flight.extend(put_back(express, self.scheduler, self.recorder))

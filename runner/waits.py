@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from schedbench.runner.requests import Row
     from schedbench.sched.request import Request
 
@@ -36,6 +34,11 @@ NOTHING_WAITED = [0] * len(WAIT_LABELS)
 _INDEX = [0] * len(Verdict)  # by a verdict's number
 for _place, _verdict in enumerate(WAIT_VERDICTS):
     _INDEX[_verdict.number] = 1 + _place
+
+
+def label_of_stop(stop: Verdict) -> int:
+    """The place among `WAIT_LABELS` of the time that follows a pass whose admission it ended."""
+    return _INDEX[stop.number]
 
 
 class WaitClock:
@@ -60,6 +63,11 @@ class WaitClock:
                 waited[_INDEX[verdict.number]] += elapsed
                 waited[_INDEX[self._stop.number]] -= elapsed
 
+    def goes_on(self, since_ns: int, stop: Verdict) -> None:
+        """Take over where others kept account, up to the start of the last pass."""
+        self._since_ns = since_ns
+        self.schedule_ended(stop, [])
+
     def schedule_ended(self, stop: Verdict, aside: list[tuple[Request, Verdict]]) -> None:
         self._stop, self._aside = stop, aside
 
@@ -68,15 +76,8 @@ class WaitClock:
         self._aside = [*self._aside, (request, verdict)]
 
     def mark(self) -> list[int]:
-        """The sums as they are; `since` tells what a request waited that noted them."""
+        """The sums as they are."""
         return self._sums.copy()
-
-    def since(self, marks: list[int], waited_ns: Sequence[int] | None) -> list[int] | None:
-        """What was waited before and since the marks, by `WAIT_LABELS`; None if nothing at all."""
-        if marks == self._sums:
-            return None if waited_ns is None else list(waited_ns)
-        before = waited_ns or NOTHING_WAITED
-        return [w + now - mark for w, now, mark in zip(before, self._sums, marks, strict=True)]
 
     def enters(self, row: Row, in_flight_ns: int = 0) -> None:
         """Note a request's entry into the queues, `in_flight_ns` after its arrival.

@@ -24,6 +24,7 @@ on the plain way, with the state put as the plain loops want it (`express_exit.p
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -37,54 +38,25 @@ if TYPE_CHECKING:
 class Job:
     """One request; counts of tokens and blocks. Times, ns, are the replay's; -1: not yet."""
 
-    __slots__ = (
-        "began",
-        "cached_tokens",
-        "computed",
-        "emitted",
-        "end",
-        "ends_by_itself",
-        "entered_ns",
-        "first_scheduled_ns",
-        "first_token_ns",
-        "is_prefill_chunk",
-        "itl_max_ns",
-        "last_token_ns",
-        "marks",
-        "num_blocks",
-        "num_hashed",
-        "num_tokens",
-        "place",
-        "placeholders",
-        "preempted_tokens",
-        "preemptions",
-        "resumed_cached_tokens",
-        "row",
-        "segments",
-        "waited_ns",
-        "will_emit",
-    )
+    ends_by_itself = False  # the model does, and no cap is as near
+    emitted = 0
+    entered_ns = 0
+    entered_step = 0  # of the replay, the first that might let it in
+    place = end = -1  # in the running list; the pass of its last token
+    began = -1  # the pass in which it began to decode; -1: it does not
+    computed = 0  # of a decoding job, when it began
+    is_prefill_chunk = False  # the last pass left known tokens uncomputed
+    num_blocks = num_hashed = 0  # of a decoding job, when it began
+    segments: list[Segment] | None = None  # blocks that its evictions left in the pool
+    first_scheduled_ns = first_token_ns = last_token_ns = itl_max_ns = -1
+    placeholders = 0  # tokens in flight, when the job is handed to the plain loops
+    preemptions = preempted_tokens = resumed_cached_tokens = 0
+    waited_ns: list[int] | None = None  # by what held it up
 
-    def __init__(
-        self, row: int, prompt_tokens: int, will_emit: int, *, ends_by_itself: bool = False
-    ) -> None:
+    def __init__(self, row: int, prompt_tokens: int, will_emit: int) -> None:
         self.row = row
-        self.ends_by_itself = ends_by_itself  # the model does, and no cap is as near
         self.num_tokens = prompt_tokens  # known ones; of a decoding job, when it began
         self.will_emit = will_emit  # tokens, until it ends
-        self.emitted = 0
-        self.entered_ns = 0
-        self.marks: list[int] = []  # the waits at its entry into the queue
-        self.place = self.end = -1  # in the running list; the pass of its last token
-        self.began = -1  # the pass in which it began to decode; -1: it does not
-        self.computed = 0  # of a decoding job, when it began
-        self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
-        self.num_blocks = self.num_hashed = 0  # of a decoding job, when it began
-        self.segments: list[Segment] | None = None  # blocks that its evictions left in the pool
-        self.first_scheduled_ns = self.first_token_ns = self.last_token_ns = self.itl_max_ns = -1
-        self.placeholders = 0  # tokens in flight, when the job is handed to the plain loops
-        self.preemptions = self.preempted_tokens = self.resumed_cached_tokens = 0
-        self.waited_ns: list[int] | None = None  # by what held it up
 
 
 class Express:
@@ -104,7 +76,8 @@ class Express:
         self._budget = config.tokens_of_pass
         self._seats = config.seats
         self._caches = config.enable_prefix_caching
-        self._opens = [0] * (2 * self._size)  # twice over, so that a stretch of it is a slice
+        self._watermark = config.watermark_blocks
+        self._opens = array("q", bytes(16 * self._size))  # twice over: a stretch of it is a slice
         self._ends: dict[int, list[Job]] = {}
         self._end_order: list[int] = []  # a heap of the calendar's passes
         self.blocked: Verdict | None = None  # ends admission while `_floor` blocks are free
@@ -119,7 +92,7 @@ class Express:
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
 
-    def opens(self) -> list[int]:
+    def opens(self) -> array[int]:
         """How many open a block, by pass modulo the block size."""
         return self._opens[: self._size]
 
@@ -147,11 +120,10 @@ class Express:
         size, opens = self._size, self._opens
         cycles, rest = divmod(num_passes, size)
         phase = self.index % size
-        whole = cycles * self.num_decodes
-        self.pool.take(whole + sum(opens[phase : phase + rest]))
-        if self._caches:
-            phase = (phase + 1) % size  # a block is full a pass before the next one is opened
-            self.pool.num_cached += whole + sum(opens[phase : phase + rest])
+        opened = cycles * self.num_decodes + sum(opens[phase : phase + rest])
+        self.pool.take(opened)
+        if self._caches:  # a block is full a pass before the next one is opened
+            self.pool.num_cached += opened - opens[phase] + opens[phase + rest]
         self.index += num_passes
         self.context_tokens += num_passes * self.num_decodes
         return self._end() if self._ends_in(self.index - 1) else []
@@ -224,33 +196,36 @@ class Express:
 
     def part(self, job: Job) -> int:
         """Take a decoding job off the ledger, its counts brought up to date; passes it decoded."""
-        num_passes = self.index - job.began
-        place = (job.began - job.computed) % self._size
-        self._opens[place] -= 1
-        self._opens[place + self._size] -= 1
+        size, opens, num_passes = self._size, self._opens, self.index - job.began
+        place = (job.began - job.computed) % size
+        opens[place] -= 1
+        opens[place + size] -= 1
         job.num_tokens += num_passes
         job.emitted += num_passes
-        job.computed += num_passes
+        computed = job.computed = job.computed + num_passes
         self.num_decodes -= 1
-        self.context_tokens -= job.computed
-        job.num_blocks = -(-job.computed // self._size)
-        job.num_hashed = job.computed // self._size if self._caches else 0
+        self.context_tokens -= computed
+        job.num_blocks = -(-computed // size)
+        if self._caches:
+            job.num_hashed = computed // size
         return num_passes
 
     def _join(self, job: Job) -> None:
         """Let a job decode from the next pass on."""
-        job.began = self.index
-        place = (job.began - job.computed) % self._size
-        self._opens[place] += 1
-        self._opens[place + self._size] += 1
+        size, opens, computed = self._size, self._opens, job.computed
+        began = job.began = self.index
+        place = (began - computed) % size
+        opens[place] += 1
+        opens[place + size] += 1
         self.num_decodes += 1
-        self.context_tokens += job.computed
-        end = job.end = self.index + job.will_emit - job.emitted - 1
-        if end in self._ends:
-            self._ends[end].append(job)
-        else:
+        self.context_tokens += computed
+        end = job.end = began + job.will_emit - job.emitted - 1
+        ending = self._ends.get(end)
+        if ending is None:
             self._ends[end] = [job]
             heapq.heappush(self._end_order, end)
+        else:
+            ending.append(job)
 
     def _ends_in(self, index: int) -> bool:
         return bool(self._end_order) and self._end_order[0] <= index
@@ -293,34 +268,38 @@ class Express:
 
     def _admit(self) -> None:
         """Let requests in from the head of the queue; notes why that ended, and for how long."""
-        waiting, running = self.waiting, self.running
-        while True:
-            if not waiting:
-                stop = Verdict.QUEUES_EMPTY
-            elif self.tokens_left <= 0:
-                stop = Verdict.BUDGET_SPENT
-                if not self.prefills:
-                    self.blocked = stop
-            elif len(running) >= self._seats:
-                stop = self.blocked = Verdict.SEATS_FULL
-            else:
-                job = waiting[0]
-                hit = self._hit(job, job.segments)
-                wanted = job.num_tokens - hit * self._size
-                if wanted > self.tokens_left and not self.config.chunked_prefill:
-                    stop = Verdict.PROMPT_OVER_BUDGET
-                    if not self.prefills:
-                        self.blocked = stop
-                else:
-                    granted = min(wanted, self.tokens_left)
-                    shortage = self._shortage(job, hit, granted, self.pool.num_free)
-                    if shortage is None:
-                        self._seat(job, hit, granted)
-                        continue
-                    stop, floor = shortage
-                    self._note_shortage(job, stop, floor)
-            self.admission_stop = stop
-            return
+        waiting, running, pool, size = self.waiting, self.running, self.pool, self._size
+        while waiting:
+            left = self.tokens_left
+            if left <= 0:
+                self._end_admission(Verdict.BUDGET_SPENT)
+                return
+            if len(running) >= self._seats:
+                self.admission_stop = self.blocked = Verdict.SEATS_FULL
+                return
+            job = waiting[0]
+            hit = self._hit(job, job.segments) if job.segments is not None else 0
+            granted = job.num_tokens - hit * size
+            if granted > left:
+                if not self.config.chunked_prefill:
+                    self._end_admission(Verdict.PROMPT_OVER_BUDGET)
+                    return
+                granted = left
+            whole = -(-job.num_tokens // size)
+            if whole + self._watermark > pool.num_free:  # else no term is short
+                shortage = self._shortage(job, hit, granted, pool.num_free)
+                if shortage is not None:
+                    self.admission_stop = shortage[0]
+                    self._note_shortage(job, *shortage)
+                    return
+            self._seat(job, hit, granted)
+        self.admission_stop = Verdict.QUEUES_EMPTY
+
+    def _end_admission(self, stop: Verdict) -> None:
+        """Note what the budget ended; the next pass has more, unless this one admitted nobody."""
+        self.admission_stop = stop
+        if not self.prefills:
+            self.blocked = stop
 
     def _hit(self, job: Job, segments: list[Segment] | None) -> int:
         """Blocks of its own that a job finds again after an eviction."""
@@ -342,7 +321,7 @@ class Express:
             if whole > free:
                 return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE, need
             most = max(need, whole)
-        if self.running and most + self.config.watermark_blocks > free:
+        if self.running and most + self._watermark > free:
             return Verdict.KV_BLOCKS_SHORT_WATERMARK, most
         return None
 
@@ -357,15 +336,17 @@ class Express:
         self.blocked, self._floor = stop, floor
 
     def _seat(self, job: Job, hit: int, granted: int) -> None:
-        computed = hit * self._size
+        pool, computed = self.pool, hit * self._size
+        end = computed + granted
         if hit:
             assert job.segments is not None
-            take_own(self.pool, job.segments, range(hit))
-        job.num_blocks = self._blocks_for(computed + granted)
-        self.pool.take(job.num_blocks - hit)
-        job.num_hashed = hit
-        self._hash(job, computed + granted)
-        job.is_prefill_chunk = computed + granted < job.num_tokens
+            take_own(pool, job.segments, range(hit))
+        job.num_blocks = -(-end // self._size)
+        pool.take(job.num_blocks - hit)
+        if self._caches:
+            job.num_hashed = end // self._size
+            pool.num_cached += job.num_hashed - hit
+        job.is_prefill_chunk = end < job.num_tokens
         self.waiting.popleft()
         self.running[job] = None
         job.place = self.num_admissions

@@ -63,9 +63,11 @@ class CountingPool:
         if count > self.num_free:
             raise InvariantError(f"{count} blocks asked of a pool that has {self.num_free} free")
         self.num_free -= count
-        bare = min(count, self.num_bare)
-        self.num_bare -= bare
-        count -= bare
+        if count <= self.num_bare:
+            self.num_bare -= count
+            return
+        count -= self.num_bare
+        self.num_bare = 0
         self.num_cached -= count
         while count:
             segment = self.segments[0]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedbench.errors import StallError, TraceError
-from schedbench.runner import run
+from schedbench.runner import express, run
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.deployment import Deployment
 from schedbench.runner.events import Event
@@ -150,9 +150,15 @@ EVENTS: list[tuple[Event, ...]] = [
 
 
 @settings(max_examples=120)
-@given(plain_text(), express_configs(), st.sampled_from(EVENTS), st.booleans())
+@given(
+    plain_text(),
+    express_configs(),
+    st.sampled_from(EVENTS),
+    st.booleans(),
+    st.sampled_from([1, 7, 40, 65536]),
+)
 def test_the_express_way_gives_the_rows_of_the_plain_one(
-    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], clock: bool
+    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], clock: bool, batch: int
 ) -> None:
     def rows(*, short_way: bool) -> tuple[object, ...]:
         options = ReplayOptions(short_way=short_way, warmup_ns=5_000_000, events=events)
@@ -162,7 +168,11 @@ def test_the_express_way_gives_the_rows_of_the_plain_one(
         except (StallError, TraceError) as error:
             return (str(error),)
 
-    assert rows(short_way=True) == rows(short_way=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(express, "TELL_EVERY", 1)
+        patch.setattr(express, "MOST_PASSES", batch)
+        expressly = rows(short_way=True)
+    assert expressly == rows(short_way=False)
 
 
 @pytest.mark.parametrize("async_scheduling", [True, False])

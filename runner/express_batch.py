@@ -1,0 +1,158 @@
+"""What the express way notes while it goes: numbers, packed as they come and looked at later.
+
+A step is a run of passes in which everybody running decodes, or a single pass. Steps are numbered
+from 1 in the order in which they were scheduled; time before the first one is step 0's.
+"""
+
+from __future__ import annotations
+
+from array import array
+from struct import Struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedbench.sched.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schedbench.results.run_rows import Integers
+    from schedbench.sched.express import Job
+
+MOST_OPENS = 131_072  # counts of blocks opened, by run and pass modulo the block size
+MOST_ENDED = 16384
+
+RUN_FIELDS = (
+    "place",
+    "passes",
+    "start_ns",
+    "end_ns",
+    "duration_ns",
+    "decodes",
+    "context_tokens",
+    "running",
+    "waiting",
+    "finished",
+    "admission_stop",
+    "free",
+    "bare",
+    "cached",
+    "freed_finish",
+    "scheduler_ns",
+    "phase",
+    "first_gap_ns",
+)
+"""A run of decodes. `place`: among the batch's steps. Blocks are those before it; start, duration
+and context those of its first pass. `first_gap_ns`, with a pass in flight: from the start of the
+first pass to that of the second. `phase`: of its first pass, modulo the block size."""
+
+PASS_FIELDS = (
+    "place",
+    "start_ns",
+    "end_ns",
+    "duration_ns",
+    "decodes",
+    "context_tokens",
+    "in_step",
+    "done",
+    "running",
+    "waiting",
+    "finished",
+    "admission_stop",
+    "cut",
+    "free",
+    "cached",
+    "freed_finish",
+    "scheduler_ns",
+    "grants_end",
+    "ended_waiting",
+)
+"""A single pass; blocks are those after it. `in_step`: decodes that emit, `done`: prompts whose
+first token came, `cut`: the budget cut a prompt, `grants_end`: bytes of grants up to here."""
+
+EVICTION_FIELDS = (
+    "place",
+    "preempted",
+    "preempted_tokens",
+    "cancelled",
+    "fit",
+    "stranded",
+    "freed_preempt",
+    "running_stop",
+)
+"""What is said of a single pass if it evicted somebody."""
+
+END_FIELDS = (
+    "row",
+    "output_tokens",
+    "first_scheduled_ns",
+    "first_token_ns",
+    "finish_ns",
+    "resumed_cached_tokens",
+    "preemptions",
+    "preempted_tokens",
+    "in_flight_ns",
+    "began",
+    "place",
+)
+"""A request that got its last token; the pass in which it began to decode, or -1."""
+
+GRANT_FIELDS = ("kind", "row", "new_tokens", "computed")
+"""Prompt tokens granted, as the digest takes them."""
+
+pack_run = Struct(f"<{len(RUN_FIELDS)}q").pack
+pack_pass = Struct(f"<{len(PASS_FIELDS)}q").pack
+pack_end = Struct(f"<{len(END_FIELDS)}q").pack
+_grant = Struct(f"<{len(GRANT_FIELDS)}q")
+pack_grant, iter_grants = _grant.pack, _grant.iter_unpack
+
+
+class Batch:
+    """Steps since the last flush; `first` is the number of the first of them."""
+
+    def __init__(self, first: int, block_size: int) -> None:
+        self.first = first
+        self.num_steps = 0
+        self.runs, self.passes, self.grants, self.ends = (bytearray() for _ in range(4))
+        self.opens = array("q")  # of all runs
+        self.durations: dict[int, Integers] = {}  # of a run's passes, by place, where they differ
+        self.evictions: list[tuple[int, ...]] = []
+        self.victims: dict[int, Sequence[int]] = {}  # rows, by place
+        self.ended: list[Job] = []
+        self.waits: list[tuple[Job, int, int]] = []  # the steps that saw it first, and let it in
+        self.decoded: list[tuple[Job, int, int]] = []  # till evicted: first pass, last step
+        self._most_steps = max(MOST_OPENS // block_size, 1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to make rows of it."""
+        return self.num_steps >= self._most_steps or len(self.ended) >= MOST_ENDED
+
+    def steps(self) -> dict[str, Integers]:
+        """Arrays by field, a value for each step."""
+        runs, passes = table(self.runs, RUN_FIELDS), table(self.passes, PASS_FIELDS)
+        evictions = np.array(self.evictions, np.int64).reshape(-1, len(EVICTION_FIELDS))
+        of = {
+            "running_stop": np.full(self.num_steps, Verdict.LIST_DONE.number),
+            "passes": np.ones(self.num_steps, np.int64),
+            "phase": np.full(self.num_steps, -1),
+        }
+        fields_of = ((RUN_FIELDS, runs), (PASS_FIELDS, passes), (EVICTION_FIELDS, evictions))
+        for fields, values in fields_of:
+            places = values[:, 0]
+            for name, column in zip(fields[1:], values.T[1:], strict=True):
+                of.setdefault(name, np.zeros(self.num_steps, np.int64))[places] = column
+        of["in_step"][runs[:, 0]] = of["decodes"][runs[:, 0]]
+        return of
+
+
+def table(packed: bytearray, fields: Sequence[str]) -> Integers:
+    """Packed numbers as an array of shape (rows, fields)."""
+    return np.frombuffer(packed, np.int64).reshape(-1, len(fields))
+
+
+def columns(packed: bytearray, fields: Sequence[str]) -> dict[str, Integers]:
+    """Packed numbers as arrays by field."""
+    values = np.ascontiguousarray(table(packed, fields).T)
+    return dict(zip(fields, values, strict=True))
