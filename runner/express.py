@@ -256,7 +256,7 @@ class ExpressReplay:
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         num_running, num_waiting = len(express.running), len(express.waiting)
         stop = express.blocked or Verdict.QUEUES_EMPTY
-        batch.opens.extend(express.opens())
+        batch.opens += express.opens
         ended = express.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes
         self.now_ns = self.last_end_ns = end

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
 from schedbench.runner.express import ExpressReplay
 from schedbench.runner.express_batch import pack_pass, pack_run
@@ -122,8 +124,9 @@ class ExpressAheadReplay(ExpressReplay):
         in_step = pending.decodes - pending.in_vain
         for job in express.ended_waiting:
             assert after is not None  # it was evicted by that one
-            job.waited_ns = list(job.waited_ns or NOTHING_WAITED)
-            job.waited_ns[label_of_stop(after.stop)] += end - after.start_ns
+            waited = np.array(NOTHING_WAITED)
+            waited[label_of_stop(after.stop)] = end - after.start_ns
+            job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited
         self._emitted(end, pending.done)
         freed = self._ended(ended) if ended else 0
         if pending.victims:
@@ -162,7 +165,7 @@ class ExpressAheadReplay(ExpressReplay):
             return
         pool, phase = express.pool, express.index % self._config.block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
-        batch.opens.extend(express.opens())
+        batch.opens += express.opens
         express.run(others)
         if isinstance(durations, int):
             first = before_last = durations

@@ -6,7 +6,6 @@ from 1 in the order in which they were scheduled; time before the first one is s
 
 from __future__ import annotations
 
-from array import array
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -115,7 +114,7 @@ class Batch:
         self.first = first
         self.num_steps = 0
         self.runs, self.passes, self.grants, self.ends = (bytearray() for _ in range(4))
-        self.opens = array("q")  # of all runs
+        self.opens = bytearray()  # of each run, how many open a block, by pass modulo block size
         self.durations: dict[int, Integers] = {}  # of a run's passes, by place, where they differ
         self.evictions: list[tuple[int, ...]] = []
         self.victims: dict[int, Sequence[int]] = {}  # rows, by place

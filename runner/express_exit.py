@@ -97,7 +97,7 @@ def _request(job: Job, row: Row, request: Request) -> Request:
 
 def _follow(job: Job, row: Row) -> None:
     """What is known of a request's life so far."""
-    row.waited_ns = list(job.waited_ns or NOTHING_WAITED)
+    row.waited_ns = list(NOTHING_WAITED) if job.waited_ns is None else job.waited_ns.tolist()
     row.waited_ns[0] += job.entered_ns - row.arrival_ns
     if job.first_scheduled_ns >= 0:
         row.first_scheduled_ns, row.cached_tokens = job.first_scheduled_ns, 0

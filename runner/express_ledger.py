@@ -113,11 +113,12 @@ class Waits:
             for label in np.unique(labels)
         }
 
-    def between(self, first: Sequence[int], last: Sequence[int]) -> list[list[int]]:
-        """Of those that come by the step at place `first` and go by `last`: ns by `WAIT_LABELS`."""
+    def between(self, first: Integers, last: Integers) -> Integers:
+        """Of those that come by the step at place `first` and go by `last`: a row each.
+
+        A row has ns by `WAIT_LABELS`.
+        """
         waited = np.zeros((len(first), len(WAIT_LABELS)), np.int64)
-        since, until = np.asarray(first, np.int64), np.asarray(last, np.int64)
         for label, sums in self._sums.items():
-            waited[:, label] = sums[until] - sums[since]
-        answer: list[list[int]] = waited.tolist()
-        return answer
+            waited[:, label] = sums[last] - sums[first]
+        return waited

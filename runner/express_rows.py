@@ -171,14 +171,9 @@ class ExpressRows:
             stops = stops[:-1]
         else:
             starts.append([pending[0]])
-        by_label = Waits(starts, stops).between(
-            [step - zero for step in first], [step - zero for step in until]
-        )
-        for job, waited in zip(jobs, by_label, strict=True):
-            before = job.waited_ns
-            job.waited_ns = (
-                waited if before is None else [a + b for a, b in zip(before, waited, strict=True)]
-            )
+        since, gone = (np.array(steps) - zero for steps in (first, until))
+        for job, waited in zip(jobs, Waits(starts, stops).between(since, gone), strict=True):
+            job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited
 
 
 class PassRows:
@@ -403,13 +398,13 @@ class RequestRows:
 
 
 def _waits(in_flight: Integers, jobs: Sequence[Job]) -> list[object]:
-    waits = np.zeros((len(WAIT_LABELS), len(jobs)), np.int64)
-    waited = [(place, job.waited_ns) for place, job in enumerate(jobs) if job.waited_ns]
-    if waited:
-        places, values = zip(*waited, strict=True)
-        waits[:, places] = np.array(values).T
-    waits[0] += in_flight
-    return list(waits)
+    waits = np.zeros((len(jobs), len(WAIT_LABELS)), np.int64)
+    places = [place for place, job in enumerate(jobs) if job.waited_ns is not None]
+    if places:
+        waited = np.concatenate([jobs[place].waited_ns for place in places])
+        waits[places] = waited.reshape(len(places), -1)
+    waits[:, 0] += in_flight
+    return list(waits.T)
 
 
 def _given(facts: pa.Table, name: str, default: int | None) -> object:

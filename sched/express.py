@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.sched.kv_cache.counting import CountingPool, Segment, copied, own_prefix, take_own
 from schedbench.sched.verdicts import Verdict
@@ -51,7 +51,7 @@ class Job:
     first_scheduled_ns = first_token_ns = last_token_ns = itl_max_ns = -1
     placeholders = 0  # tokens in flight, when the job is handed to the plain loops
     preemptions = preempted_tokens = resumed_cached_tokens = 0
-    waited_ns: list[int] | None = None  # by what held it up
+    waited_ns: Any = None  # the replay's, by what held it up
 
     def __init__(self, row: int, prompt_tokens: int, will_emit: int) -> None:
         self.row = row
@@ -78,6 +78,7 @@ class Express:
         self._caches = config.enable_prefix_caching
         self._watermark = config.watermark_blocks
         self._opens = array("q", bytes(16 * self._size))  # twice over: a stretch of it is a slice
+        self.opens = memoryview(self._opens).cast("B")[: 8 * self._size]  # as it is at any time
         self._ends: dict[int, list[Job]] = {}
         self._end_order: list[int] = []  # a heap of the calendar's passes
         self.blocked: Verdict | None = None  # ends admission while `_floor` blocks are free
@@ -91,10 +92,6 @@ class Express:
         self.tokens_left = 0  # of the budget
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
-
-    def opens(self) -> array[int]:
-        """How many open a block, by pass modulo the block size."""
-        return self._opens[: self._size]
 
     def longest_run(self) -> int:
         """Passes in which nothing but decoding happens; 0 if the next is not one of them."""
@@ -126,7 +123,7 @@ class Express:
             self.pool.num_cached += opened - opens[phase] + opens[phase + rest]
         self.index += num_passes
         self.context_tokens += num_passes * self.num_decodes
-        return self._end() if self._ends_in(self.index - 1) else []
+        return self._end() if self._end_order[0] < self.index else []
 
     def schedule_pass(self) -> bool:
         """Schedule one pass; False, and nothing done, if it is one for the plain loops.
@@ -175,7 +172,8 @@ class Express:
         """Fold that pass in: who ended, in their order, and whose prompt is computed."""
         self.index += 1
         self.context_tokens += self.num_decodes
-        ended = self._end() if self._ends_in(self.index - 1) else []
+        order = self._end_order
+        ended = self._end() if order and order[0] < self.index else []
         done = []
         self.prompt_in_hand = None
         for job, computed, num_new_tokens in self.prefills:
@@ -227,29 +225,28 @@ class Express:
         else:
             ending.append(job)
 
-    def _ends_in(self, index: int) -> bool:
-        return bool(self._end_order) and self._end_order[0] <= index
-
-    def _pop_end(self) -> int:
-        return heapq.heappop(self._end_order)
-
     def _end(self) -> list[Job]:
         """Take out the jobs whose last token came in the pass just done."""
-        ended = self._ends.pop(self._pop_end())
+        ended = self._ends.pop(heapq.heappop(self._end_order))
         if len(ended) > 1:
             ended.sort(key=place_of)
+        running, num_bare, num_hashed = self.running, 0, 0
         for job in ended:
             self.part(job)
-            del self.running[job]
-            self._give_back(job)
+            del running[job]
+            num_hashed += job.num_hashed
+            num_bare += job.num_blocks - job.num_hashed
+            if job.segments is not None:
+                forget(job.segments)
+        self.pool.give_back(num_bare, num_hashed)
+        self.blocked, self._floor = None, 0
         return ended
 
     def _give_back(self, job: Job) -> None:
         """Return a finished job's blocks; somebody may be let in now."""
         self.pool.give_back(job.num_blocks - job.num_hashed, job.num_hashed)
         if job.segments is not None:
-            for segment in job.segments:
-                segment.indices = None  # nobody will ask for them again
+            forget(job.segments)
         self.blocked, self._floor = None, 0
 
     def _hash(self, job: Job, num_tokens: int) -> None:
@@ -444,6 +441,12 @@ class Express:
             budget -= granted
             fit += 1
         return fit
+
+
+def forget(segments: list[Segment]) -> None:
+    """Note that nobody will ask for these blocks again."""
+    for segment in segments:
+        segment.indices = None
 
 
 def place_of(job: Job) -> int:

@@ -15,6 +15,7 @@ it ends where it waits.
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 from schedbench.sched.express import Express, Job, place_of
@@ -170,9 +171,9 @@ class ExpressAhead(Express):
             self._num_hashed_already += job.computed % self._size == 0
             self._join(job)
         self.joining.clear()
-        last = self.index - 1
-        if self._ends_in(last):
-            jobs = self._ends.pop(self._pop_end())
+        order = self._end_order
+        if order and order[0] < self.index:
+            jobs = self._ends.pop(heapq.heappop(order))
             for job in jobs:
                 self.part(job)
             self.ending += jobs
