@@ -18,6 +18,7 @@ from schedbench.runner.arrivals import OpenLoop
 from schedbench.runner.cut import LONGEST_RUN, cut_run, cut_run_ahead
 from schedbench.runner.express_exit import put_back
 from schedbench.runner.in_flight import InFlight
+from schedbench.runner.interrupts import interrupts_held_back
 from schedbench.runner.so_far import SoFar
 from schedbench.runner.stall import ProgressWatch, stall_message
 from schedbench.sched.output import ModelRunnerOutput
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from schedbench.runner.arrivals import Arrivals
     from schedbench.runner.events import Event
     from schedbench.runner.express import ExpressReplay
+    from schedbench.runner.interrupts import HeldBack
     from schedbench.runner.outputs_file import OutputsFile
     from schedbench.runner.record import Recorder
     from schedbench.runner.timing_rows import TimingRows
@@ -117,10 +119,15 @@ class Replay:
     def _all_the_way(self, express: ExpressReplay) -> bool:
         """Go the express way; False if something is left for the others."""
         first = self._events[0].at_ns if self._events else None
-        try:
-            ended = express.run(first, self._tell_on_the_way)
-        finally:
-            express.close()
+        with interrupts_held_back() as held:
+
+            def tell(num_passes: int) -> None:
+                self._tell_on_the_way(num_passes, held)
+
+            try:
+                ended = express.run(first, tell)
+            finally:
+                express.close()
         self._leave_express(express)
         return ended and not self._events
 
@@ -132,12 +139,13 @@ class Replay:
         self._in_flight.extend(put_back(express, self.scheduler, self.recorder))
         self.arrivals = OpenLoop(express.source.starting_at(express.coming.row))
 
-    def _tell_on_the_way(self, num_passes: int) -> None:
+    def _tell_on_the_way(self, num_passes: int, held: HeldBack) -> None:
         """As `_tell`; whoever has seen enough leaves requests behind, whose rows are due."""
         express = self.express
         assert express is not None
         self.now_ns, self.num_finished = express.now_ns, express.num_finished
         try:
+            held.let_through()
             self._tell(num_passes)
         except BaseException:
             self._leave_express(express)

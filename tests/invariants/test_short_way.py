@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedbench.errors import StallError, TraceError
+from schedbench.results.stored_run import StoredRun
 from schedbench.runner import express, run
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.deployment import Deployment
@@ -20,6 +23,8 @@ from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.trace import Trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from schedbench.runner.replay import Replay
@@ -202,6 +207,40 @@ def test_who_has_seen_enough_of_the_express_way_keeps_the_rows_so_far(
     assert ended.passes.equals(whole.passes.slice(0, so_far.num_passes))
     assert ended.summary["requests_finished"] == so_far.num_finished > 0
     assert ended.requests.num_rows == so_far.num_finished + so_far.num_live
+
+
+@pytest.mark.parametrize("async_scheduling", [True, False])
+def test_an_interrupt_in_the_middle_of_a_step_loses_no_row(
+    tmp_path: Path, async_scheduling: bool
+) -> None:
+    count = 300
+    trace = Trace.from_columns(
+        {
+            "arrival_ns": [5_000_000 * row for row in range(count)],
+            "prompt_tokens": [30] * count,
+            "output_tokens": [40 + row % 7 for row in range(count)],
+        }
+    )
+    config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
+
+    class Interrupted(ClockRunner):
+        asked = 0
+
+        def decode_durations(self, *args: int) -> int:
+            type(self).asked += 1
+            if self.asked == 200:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().decode_durations(*args)
+
+    with pytest.raises(KeyboardInterrupt):
+        replay(trace, config, Interrupted(1_000_000), out=tmp_path / "cut")
+    whole = replay(trace, config, ClockRunner(1_000_000), options=ReplayOptions(short_way=False))
+    cut = StoredRun.open(tmp_path / "cut", allow_incomplete=True)
+    assert 0 < cut.passes().num_rows < whole.passes.num_rows
+    assert cut.passes().equals(whole.passes.slice(0, cut.passes().num_rows))
+    ended = [finish is not None for finish in cut.requests()["finish_ns"].to_pylist()]
+    assert True in ended
+    assert False in ended
 
 
 @pytest.mark.parametrize("short_way", [True, False])
