@@ -72,23 +72,26 @@ def weighted_mean(values: npt.NDArray[Any], weights: Ints) -> float | None:
 
 
 def tallied(values: Ints, counts: Ints | None) -> tuple[Ints, Ints | None]:
-    """Each value once, with how often it occurs, where that is much less to hold.
+    """Each value once, in any order, with how often it occurs, where that is much less to hold.
 
     It is found out a part at a time: a run of ten million passes knows some thousand durations.
     """
-    if len(values) <= PART_ROWS:
-        return values, counts
-    found = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    found, often = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for first in range(0, len(values), PART_ROWS):
         part = slice(first, first + PART_ROWS)
-        often = np.ones(len(values[part]), np.int64) if counts is None else counts[part]
-        both = np.concatenate((found[0], values[part])), np.concatenate((found[1], often))
-        distinct, places = np.unique(both[0], return_inverse=True)
-        found = distinct, np.zeros(len(distinct), np.int64)
-        np.add.at(found[1], places, both[1])
-        if 2 * len(distinct) > PART_ROWS:
+        distinct, number = _tally(values[part], None if counts is None else counts[part])
+        if 2 * len(distinct) > min(len(values), PART_ROWS):
             return values, counts
-    return found
+        both = np.concatenate((found, distinct)), np.concatenate((often, number))
+        found, often = _tally(*both) if first else both
+    return found, often
+
+
+def _tally(values: Ints, counts: Ints | None) -> tuple[Ints, Ints]:
+    """Each value once, as they come, and its counts; exact while these add up to below 2**53."""
+    encoded = pa.array(values).dictionary_encode()
+    often = np.bincount(encoded.indices, counts, len(encoded.dictionary))
+    return np.asarray(encoded.dictionary), often.astype(np.int64)
 
 
 def ratio(part: float, whole: float) -> float | None:
