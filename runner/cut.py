@@ -20,8 +20,8 @@ def cut_run(
         return num_passes, durations_ns
     if isinstance(durations_ns, int):
         return min(num_passes, -(-(until_ns - now_ns) // durations_ns)), durations_ns
-    starts = now_ns + np.cumsum(durations_ns) - durations_ns
-    num_passes = int(np.searchsorted(starts, until_ns))
+    ends = durations_ns.cumsum()  # each the start of the pass after it
+    num_passes = min(num_passes, 1 + int(ends.searchsorted(until_ns - now_ns)))
     return num_passes, durations_ns[:num_passes]
 
 

@@ -33,17 +33,21 @@ class Coefficients:
 
     def seconds(self, work: PassWork) -> float:
         """Predicted duration of a pass."""
+        before, after = self.around_kv(work)
+        return before + work.kv_s / self.e_k + after
+
+    def around_kv(self, work: PassWork) -> tuple[float, float]:
+        """What is added up before the term of the keys and values read, and after it."""
         read, multiplied = work.weights_s / self.e_w, work.linear_s / self.e_f
-        return (
+        before = (
             self.c_pass_s
             + self.c_eager_s * work.eager
             + self.c_seq_s * work.num_seqs
             + self.c_chunk_s * work.num_chunks
             + pnorm(read, multiplied, self.p)
             + work.attention_s / self.e_a
-            + work.kv_s / self.e_k
-            + work.fixed_s
         )
+        return before, work.fixed_s
 
 
 def pnorm(first: float, second: float, p: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class LatencyRunner:
 
     def __post_init__(self) -> None:
         self._sizes: list[int] = []
+        self._known: dict[int, tuple[float, float, float]] = {}  # by number of decodes
         self._range = RangeWatch()
 
     @property
@@ -68,6 +69,7 @@ class LatencyRunner:
 
     def open(self, config: SchedulerConfig) -> RunnerInfo:
         """Take the captured batch sizes from the flags; the counts in the details stay live."""
+        self._known = {}
         if not self.eager:
             self._sizes = capture_sizes(config.max_num_seqs, config.max_num_batched_tokens)
         work = self.work_model
@@ -110,14 +112,25 @@ class LatencyRunner:
 
         To the bit what `execute` says of them: the same sums in the same order.
         """
-        keys = context_tokens + num_decodes * np.arange(1, num_passes + 1)
-        shape = PassShape(num_decodes, num_decodes, 0, 0, int(keys[0]), num_decodes)
-        work = self.work_model.work(shape, self._sizes)
-        kv_s = keys * self.work_model.key_s(shape, self._sizes)
+        first = context_tokens + num_decodes
+        keys = np.arange(first, first + num_decodes * num_passes, num_decodes)
         if self.profile is not None:
+            shape = PassShape(num_decodes, num_decodes, 0, 0, first, num_decodes)
             self._range.will_run(self.profile, shape, num_passes)
-        seconds = np.asarray(self.coefficients.seconds(work._replace(kv_s=cast("float", kv_s))))
-        return np.maximum(np.rint(seconds * 1e9), 1).astype(np.int64)
+        before, key_s, after = self._of_decodes(num_decodes)
+        seconds = before + keys * key_s / self.coefficients.e_k + after
+        durations: npt.NDArray[np.int64] = np.maximum(np.rint(seconds * 1e9), 1).astype(np.int64)
+        return durations
+
+    def _of_decodes(self, num_decodes: int) -> tuple[float, float, float]:
+        """What such passes take before the keys, seconds a key, and what they take after."""
+        found = self._known.get(num_decodes)
+        if found is None:
+            shape = PassShape(num_decodes, num_decodes, 0, 0, 0, num_decodes)
+            before, after = self.coefficients.around_kv(self.work_model.work(shape, self._sizes))
+            found = before, self.work_model.key_s(shape, self._sizes), after
+            self._known[num_decodes] = found
+        return found
 
     def notes(self) -> list[str]:
         """What a reader of the results has to know once the passes are done."""
