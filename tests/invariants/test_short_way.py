@@ -180,18 +180,21 @@ def test_the_express_way_gives_the_rows_of_the_plain_one(
     assert expressly == rows(short_way=False)
 
 
-@pytest.mark.parametrize("async_scheduling", [True, False])
-def test_who_has_seen_enough_of_the_express_way_keeps_the_rows_so_far(
-    async_scheduling: bool,
-) -> None:
-    count = 300
-    trace = Trace.from_columns(
+def one_every_few_passes(count: int = 300) -> Trace:
+    return Trace.from_columns(
         {
             "arrival_ns": [5_000_000 * row for row in range(count)],
             "prompt_tokens": [30] * count,
             "output_tokens": [40 + row % 7 for row in range(count)],
         }
     )
+
+
+@pytest.mark.parametrize("async_scheduling", [True, False])
+def test_who_has_seen_enough_of_the_express_way_keeps_the_rows_so_far(
+    async_scheduling: bool,
+) -> None:
+    trace = one_every_few_passes()
     config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
     seen: list[SoFar] = []
 
@@ -213,14 +216,7 @@ def test_who_has_seen_enough_of_the_express_way_keeps_the_rows_so_far(
 def test_an_interrupt_in_the_middle_of_a_step_loses_no_row(
     tmp_path: Path, async_scheduling: bool
 ) -> None:
-    count = 300
-    trace = Trace.from_columns(
-        {
-            "arrival_ns": [5_000_000 * row for row in range(count)],
-            "prompt_tokens": [30] * count,
-            "output_tokens": [40 + row % 7 for row in range(count)],
-        }
-    )
+    trace = one_every_few_passes()
     config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
 
     class Interrupted(ClockRunner):
