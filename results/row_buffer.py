@@ -117,7 +117,7 @@ def _array(rows: int, value: object, field: pa.Field) -> pa.Array:
     return _constant(value, field.type).slice(0, rows)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _constant(value: object, of_type: pa.DataType) -> pa.Array:
     return _repeat(value, of_type, _MOST_CONSTANT)
 

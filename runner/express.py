@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbench.runner.cut import LONGEST_RUN, cut_run
-from schedbench.runner.express_batch import Batch, pack_end, pack_grant, pack_pass, pack_run
+from schedbench.runner.express_batch import (
+    MOST_OPENS,
+    Batch,
+    pack_end,
+    pack_grant,
+    pack_pass,
+    pack_run,
+)
 from schedbench.runner.express_rows import ExpressRows
 from schedbench.runner.record import ADMITTED, CHUNK, RESUMED
 from schedbench.runner.so_far import SoFar
@@ -168,14 +175,14 @@ class ExpressReplay:
     def run(self, until_ns: int | None, tell: Callable[[int], None]) -> bool:
         """Replay until nothing is left to come, or `until_ns`; False if something is left."""
         express, coming = self.express, self.coming
-        told = 0
+        told, every = 0, min(TELL_EVERY, max(MOST_OPENS // self._config.block_size, 1))
         while until_ns is None or self.now_ns < until_ns:
             if coming.next_ns is not None and coming.next_ns <= self.now_ns:
                 coming.take(self.now_ns, self.next_step, express.waiting)
             if express.running or express.waiting:
                 if not self._step(until_ns):
                     return False
-                if self.num_passes - told >= TELL_EVERY:
+                if self.num_passes - told >= every:
                     tell(self.num_passes - told)
                     told = self.num_passes
                     if self._batch.is_full or told - self._recorder.num_passes >= MOST_PASSES:
@@ -205,16 +212,17 @@ class ExpressReplay:
         """Write what is pending, if that is not done; the recorder then has seen every pass."""
         if not self._closed:
             self._closed = True
+            self._batch.trim(self.next_step)
             self._write()
-            self._rows.account(self._in_flight())
+            self._rows.hand_over(self.express.waiting)
 
     def _write(self) -> None:
         """Make rows of what there is, and begin a new batch."""
         batch, express = self._batch, self.express
-        self._rows.write(batch, (express.running, express.waiting), self._in_flight())
         self._batch = Batch(batch.first + batch.num_steps, self._config.block_size)
+        self._rows.write(batch, express.running, express.waiting, self._pending_stop())
 
-    def _in_flight(self) -> tuple[int, int] | None:
+    def _pending_stop(self) -> tuple[int, int] | None:
         """Start and stop of a pass that is not folded in yet."""
         return None
 
@@ -316,7 +324,8 @@ class ExpressReplay:
                 else:
                     kind, job.first_scheduled_ns = ADMITTED, now_ns
                 if job.entered_step != step:
-                    batch.waits.append((job, job.entered_step, step))
+                    batch.waits.append((job, job.mark, job.entered_step, step))
+                    job.mark = None
             context += computed
             granted += num_new_tokens
             packed += pack_grant(kind, job.row, num_new_tokens, computed)

@@ -6,12 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
 from schedbench.runner.express import ExpressReplay
 from schedbench.runner.express_batch import pack_pass, pack_run
-from schedbench.runner.waits import NOTHING_WAITED, label_of_stop
+from schedbench.runner.express_ledger import wait_where_it_stood
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.verdicts import Verdict
 
@@ -54,7 +52,7 @@ class ExpressAheadReplay(ExpressReplay):
     def make(config: SchedulerConfig) -> ExpressAhead:
         return ExpressAhead(config)
 
-    def _in_flight(self) -> tuple[int, int] | None:
+    def _pending_stop(self) -> tuple[int, int] | None:
         pending = self.pending
         return None if pending is None else (pending.start_ns, pending.stop.number)
 
@@ -102,13 +100,13 @@ class ExpressAheadReplay(ExpressReplay):
             len(express.waiting),
             express.admission_stop,
             spent,
-            express.num_in_vain,
-            prefills,
-            bytes(grants),
-            [job for job, _, _ in prefills if not job.is_prefill_chunk],
-            express.tokens_left <= 0 and self._was_cut(),
-            eviction,
-            [job.row for job, _ in express.victims],
+            in_vain=express.num_in_vain,
+            prefills=prefills,
+            grants=bytes(grants),
+            done=[job for job, _, _ in prefills if not job.is_prefill_chunk],
+            cut=express.tokens_left <= 0 and self._was_cut(),
+            eviction=eviction,
+            victims=[job.row for job, _ in express.victims],
         )
 
     def _fold(self, pending: Pending, after: Pending | None = None) -> None:
@@ -124,9 +122,7 @@ class ExpressAheadReplay(ExpressReplay):
         in_step = pending.decodes - pending.in_vain
         for job in express.ended_waiting:
             assert after is not None  # it was evicted by that one
-            waited = np.array(NOTHING_WAITED)
-            waited[label_of_stop(after.stop)] = end - after.start_ns
-            job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited
+            wait_where_it_stood(job, after.stop, end - after.start_ns)
         self._emitted(end, pending.done)
         freed = self._ended(ended) if ended else 0
         if pending.victims:

@@ -7,7 +7,7 @@ from 1 in the order in which they were scheduled; time before the first one is s
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,11 +91,12 @@ END_FIELDS = (
     "resumed_cached_tokens",
     "preemptions",
     "preempted_tokens",
-    "in_flight_ns",
+    "entered_ns",
     "began",
     "place",
 )
-"""A request that got its last token; the pass in which it began to decode, or -1."""
+"""A request that got its last token in the step at `place`. `entered_ns`: when the replay took it
+in; `began`: the pass in which it began to decode, or -1."""
 
 GRANT_FIELDS = ("kind", "row", "new_tokens", "computed")
 """Prompt tokens granted, as the digest takes them."""
@@ -119,14 +120,37 @@ class Batch:
         self.evictions: list[tuple[int, ...]] = []
         self.victims: dict[int, Sequence[int]] = {}  # rows, by place
         self.ended: list[Job] = []
-        self.waits: list[tuple[Job, int, int]] = []  # the steps that saw it first, and let it in
+        self.waits: list[tuple[Job, Any, int, int]] = []  # mark; steps that saw it and let it in
         self.decoded: list[tuple[Job, int, int]] = []  # till evicted: first pass, last step
+        self._block_size = block_size
         self._most_steps = max(MOST_OPENS // block_size, 1)
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to make rows of it."""
         return self.num_steps >= self._most_steps or len(self.ended) >= MOST_ENDED
+
+    def trim(self, next_step: int) -> None:
+        """Drop what was noted of a step that did not come to its end: an error, an interrupt.
+
+        Whoever was let in by `next_step` or later was not let in.
+        """
+        most = self.num_steps
+        runs, passes = table(self.runs, RUN_FIELDS), table(self.passes, PASS_FIELDS)
+        num_runs, num_passes = (int((each[:, 0] < most).sum()) for each in (runs, passes))
+        num_ends = int((table(self.ends, END_FIELDS)[:, -1] < most).sum())
+        grants = int(passes[:num_passes, PASS_FIELDS.index("grants_end")].max(initial=0))
+        del runs, passes  # they hold on to the bytes
+        del self.runs[8 * len(RUN_FIELDS) * num_runs :]
+        del self.passes[8 * len(PASS_FIELDS) * num_passes :]
+        del self.ends[8 * len(END_FIELDS) * num_ends :]
+        del self.ended[num_ends:]
+        del self.grants[grants:]
+        del self.opens[8 * self._block_size * num_runs :]
+        self.durations = {place: each for place, each in self.durations.items() if place < most}
+        self.victims = {place: each for place, each in self.victims.items() if place < most}
+        self.evictions = [each for each in self.evictions if each[0] < most]
+        self.waits = [each for each in self.waits if each[-1] < next_step]
 
     def steps(self) -> dict[str, Integers]:
         """Arrays by field, a value for each step."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from schedbench.runner.api import PassResult
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.express_batch import iter_grants
+from schedbench.runner.express_ledger import VERDICTS
 from schedbench.runner.in_flight import InFlight
 from schedbench.runner.record import ADMITTED, RESUMED, FirstHalf, victim_changes
 from schedbench.runner.waits import NOTHING_WAITED
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
 
-VERDICTS = list(Verdict)
 NO_EVICTION = (0, 0, 0, 0, 0, 0, Verdict.LIST_DONE.number)  # `EVICTION_FIELDS`, but for the place
 
 

@@ -5,7 +5,7 @@ Nothing of it decides anything, so that it is worked out for many steps at a tim
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,19 @@ from schedbench.runner.waits import WAIT_LABELS, label_of_stop
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections import deque
+    from collections.abc import Iterable, Iterator, Sequence
 
     from schedbench.results.run_rows import Expansion, Integers
     from schedbench.runner.express_batch import Batch
     from schedbench.runner.record import DecisionDigest
+    from schedbench.runner.waits import WaitClock
+    from schedbench.sched.express import Job
 
 Digests = npt.NDArray[np.uint64]
-STOPS = [[f"{a.label} {b.label}" for b in Verdict] for a in Verdict]  # by number
-_LABEL_OF_STOP = np.array([label_of_stop(verdict) for verdict in Verdict])
+VERDICTS = list(Verdict)  # by number
+STOPS = [[f"{a.label} {b.label}" for b in VERDICTS] for a in VERDICTS]
+_LABEL_OF_STOP = np.array([label_of_stop(verdict) for verdict in VERDICTS])
 
 
 def decisions(digest: DecisionDigest, batch: Batch, of: dict[str, Integers]) -> Digests:
@@ -48,8 +52,8 @@ def decisions(digest: DecisionDigest, batch: Batch, of: dict[str, Integers]) -> 
 def gaps_of_steps(of: dict[str, Integers], last_end_ns: int) -> tuple[Integers, Integers, Integers]:
     """From the end of a pass to the next one's, where those of a run all take as long.
 
-    Gaps, how many tokens came after each, and the largest gap of each step. `last_end_ns`: of the
-    pass before the first one.
+    Gaps, how many tokens came after each, and the largest gap of each step, which is its first: a
+    run starts no earlier than the pass before it ended. `last_end_ns`: the end of the pass before.
     """
     durations, others, in_step = of["duration_ns"], of["passes"] - 1, of["in_step"]
     before = np.concatenate(([last_end_ns], of["end_ns"][:-1]))
@@ -57,7 +61,7 @@ def gaps_of_steps(of: dict[str, Integers], last_end_ns: int) -> tuple[Integers, 
     runs = np.flatnonzero(others)
     gaps = np.concatenate((first, durations[runs]))
     tokens = np.concatenate((in_step, in_step[runs] * others[runs]))
-    return gaps, tokens, np.where(others > 0, np.maximum(first, durations), first)
+    return gaps, tokens, first
 
 
 def gaps_of_passes(
@@ -67,7 +71,10 @@ def gaps_of_passes(
     durations: Integers,
     warmup_ns: int,
 ) -> tuple[Integers, Integers, Integers]:
-    """As `gaps_of_steps`, for passes of any `durations`; without tokens before `warmup_ns`."""
+    """As `gaps_of_steps`, for passes of any `durations`.
+
+    No tokens are counted that came before `warmup_ns`; the largest gaps are those of all passes.
+    """
     first = expansion.first
     rest = np.add.reduceat(durations, first) - durations[first]
     gaps = durations.copy()
@@ -101,24 +108,107 @@ class Largest:
         return answer
 
 
-class Waits:
-    """What anybody waits between two steps: the time between their starts, for what held it up."""
+class QueueWaits:
+    """What holds up whoever is in the queue, in sums by label that run on from batch to batch.
 
-    def __init__(self, starts_ns: Sequence[Integers | list[int]], stops: Integers) -> None:
-        """Starts of one step more than `stops` ended admission in."""
-        elapsed = np.diff(np.concatenate(starts_ns))
-        labels = _LABEL_OF_STOP[stops]
-        self._sums = {
+    The time from one step's start to the next one's goes to what ended admission in the first.
+    """
+
+    def __init__(self) -> None:
+        self._sums = np.zeros(len(WAIT_LABELS), np.int64)  # at the start of the step before
+        self._before = (0, Verdict.QUEUES_EMPTY.number)  # its start, and what ended admission
+        self._latest = self._sums  # at the start of the last step or of the pass in flight
+        self._since = self._before
+
+    def settle(
+        self,
+        batch: Batch,
+        of: dict[str, Integers],
+        waiting: deque[Job],
+        pending: tuple[int, int] | None,
+    ) -> None:
+        """Tell those that a batch let in what they waited; whoever still waits keeps a mark.
+
+        `pending`: start, ns, and number of the stop of a pass in flight, which is no step yet.
+        """
+        ahead = [] if pending is None else [pending]
+        start_ns, stop = self._before
+        starts = np.concatenate(([start_ns], of["start_ns"], [each[0] for each in ahead]))
+        stops = np.concatenate(([stop], of["admission_stop"], [each[1] for each in ahead]))
+        starts, stops = starts.astype(np.int64), stops.astype(np.int64)
+        sums = RunningSums(self._sums, np.diff(starts), _LABEL_OF_STOP[stops[:-1]])
+        zero, last, num_steps = batch.first - 1, len(starts) - 1, batch.num_steps
+        self._let_in(batch.waits, sums, zero)
+        came = [(job, job.entered_step - zero) for job in unmarked(waiting)]
+        places = sorted({place for _, place in came if place <= last})
+        marks = dict(zip(places, sums.at(np.array(places, np.int64)), strict=True))
+        for job, place in came:
+            job.mark = marks.get(place)
+        self._sums, self._latest = sums.at(np.array([num_steps, last]))
+        self._before = int(starts[num_steps]), int(stops[num_steps])
+        self._since = int(starts[last]), int(stops[last])
+
+    def hand_over(self, waiting: Iterable[Job], clock: WaitClock) -> None:
+        """Let a clock go on for whoever waits; those that came since the last step are its own."""
+        for job in waiting:
+            if job.mark is not None:
+                _add_wait(job, self._latest - job.mark)
+                job.mark = None
+        since_ns, stop = self._since
+        clock.goes_on(since_ns, VERDICTS[stop])
+
+    def _let_in(
+        self, waits: Sequence[tuple[Job, Any, int, int]], sums: RunningSums, zero: int
+    ) -> None:
+        if not waits:
+            return
+        jobs, marks, came, went = zip(*waits, strict=True)
+        since = sums.at(np.maximum(np.array(came) - zero, 0))
+        for place, mark in enumerate(marks):
+            if mark is not None:
+                since[place] = mark
+        for job, waited in zip(jobs, sums.at(np.array(went) - zero) - since, strict=True):
+            _add_wait(job, waited)
+
+
+class RunningSums:
+    """Sums by label at the start of every step of a batch, and of the one before at place 0."""
+
+    def __init__(self, before: Integers, elapsed: Integers, labels: Integers) -> None:
+        self._before = before
+        self._since = {
             int(label): np.concatenate(([0], np.cumsum(np.where(labels == label, elapsed, 0))))
             for label in np.unique(labels)
         }
 
-    def between(self, first: Integers, last: Integers) -> Integers:
-        """Of those that come by the step at place `first` and go by `last`: a row each.
+    def at(self, places: Integers) -> Integers:
+        """Rows of ns by `WAIT_LABELS`."""
+        sums = np.tile(self._before, (len(places), 1))
+        for label, since in self._since.items():
+            sums[:, label] += since[places]
+        return sums
 
-        A row has ns by `WAIT_LABELS`.
-        """
-        waited = np.zeros((len(first), len(WAIT_LABELS)), np.int64)
-        for label, sums in self._sums.items():
-            waited[:, label] = sums[last] - sums[first]
-        return waited
+
+def unmarked(waiting: deque[Job]) -> Iterator[Job]:
+    """Those that came since the last batch: evicted ones at the head, new ones at the tail."""
+    for job in waiting:
+        if job.mark is not None:
+            break
+        yield job
+    else:
+        return
+    for job in reversed(waiting):
+        if job.mark is not None:
+            return
+        yield job
+
+
+def wait_where_it_stood(job: Job, stop: Verdict, waited_ns: int) -> None:
+    """Add what a request waited that ended in the queue, for a pass that ended admission so."""
+    waited = np.zeros(len(WAIT_LABELS), np.int64)
+    waited[label_of_stop(stop)] = waited_ns
+    _add_wait(job, waited)
+
+
+def _add_wait(job: Job, waited: Integers) -> None:
+    job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited

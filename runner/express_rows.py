@@ -10,8 +10,9 @@ import pyarrow as pa
 from schedbench.results.run_rows import Expansion
 from schedbench.runner.express_batch import END_FIELDS, GRANT_FIELDS, columns
 from schedbench.runner.express_ledger import (
+    VERDICTS,
     Largest,
-    Waits,
+    QueueWaits,
     decisions,
     gaps_of_passes,
     gaps_of_steps,
@@ -21,6 +22,7 @@ from schedbench.runner.waits import WAIT_LABELS
 from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterable, Sequence
 
     from schedbench.results.row_buffer import Log
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from schedbench.sched.express import Job
     from schedbench.workloads.trace import Trace
 
-VERDICTS = list(Verdict)
 LABELS = pa.array([verdict.label for verdict in VERDICTS])
 LIMITS = pa.array([limit.value for limit in Limit])
 REASONS = pa.array(["length", "stop"])
@@ -59,21 +60,21 @@ class ExpressRows:
         self._requests = RequestRows(requests, trace)
         self._prompt_tokens = trace.table["prompt_tokens"]
         self._recorder = recorder
-        self._last = (0, Verdict.QUEUES_EMPTY.number)  # start and stop of the step before
+        self._waits = QueueWaits()
 
     def write(
         self,
         batch: Batch,
-        alive: tuple[Iterable[Job], Iterable[Job]],
+        running: Iterable[Job],
+        waiting: deque[Job],
         pending: tuple[int, int] | None = None,
     ) -> None:
-        """Make rows of a batch; those `alive`, running and waiting, are brought up to date.
+        """Make rows of a batch; who is running and waiting is brought up to date.
 
         `pending`: start, ns, and number of the stop of a pass in flight, which is no step yet.
         """
-        running, waiting = alive
         recorder, of = self._recorder, batch.steps()
-        self._settle_waits(batch, of, waiting, pending)
+        self._waits.settle(batch, of, waiting, pending)
         if not batch.num_steps:
             return
         expansion = Expansion(of["passes"])
@@ -98,10 +99,9 @@ class ExpressRows:
         recorder.num_passes += len(expansion.run)
         recorder.last_end_ns = int(of["end_ns"][-1])
 
-    def account(self, pending: tuple[int, int] | None) -> None:
-        """Let the recorder go on with the waits; `pending` as in `write`."""
-        since_ns, stop = self._last if pending is None else pending
-        self._recorder.waits.goes_on(since_ns, VERDICTS[stop])
+    def hand_over(self, waiting: Iterable[Job]) -> None:
+        """Let the recorder go on with the waits, after the last batch."""
+        self._waits.hand_over(waiting, self._recorder.waits)
 
     def _grants(self, batch: Batch, of: dict[str, Integers]) -> None:
         """Count what was granted to prompts, by step."""
@@ -143,37 +143,6 @@ class ExpressRows:
         first = np.searchsorted(first_pass, ends["began"])
         since = largest.between(first, np.where(ends["began"] < 0, -1, ends["place"]))
         return np.maximum(before, since)
-
-    def _settle_waits(
-        self,
-        batch: Batch,
-        of: dict[str, Integers],
-        waiting: Iterable[Job],
-        pending: tuple[int, int] | None,
-    ) -> None:
-        """Find what held up each request up to here, as far as it waited."""
-        zero = batch.first - 1  # the step at place 0
-        last = zero + batch.num_steps + (pending is not None)
-        waits = batch.waits
-        for job in waiting:
-            if job.entered_step < last:
-                waits.append((job, job.entered_step, last))
-                job.entered_step = last
-        start_ns, stop = self._last
-        if batch.num_steps:
-            self._last = (int(of["start_ns"][-1]), int(of["admission_stop"][-1]))
-        if not waits:
-            return
-        jobs, first, until = zip(*waits, strict=True)
-        stops = np.concatenate(([stop], of["admission_stop"]))
-        starts: list[Integers | list[int]] = [[start_ns], of["start_ns"]]
-        if pending is None:
-            stops = stops[:-1]
-        else:
-            starts.append([pending[0]])
-        since, gone = (np.array(steps) - zero for steps in (first, until))
-        for job, waited in zip(jobs, Waits(starts, stops).between(since, gone), strict=True):
-            job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited
 
 
 class PassRows:
@@ -386,7 +355,7 @@ class RequestRows:
             of["preempted_tokens"],
             of["preempted_tokens"] - of["resumed_cached_tokens"],
             _labels(stopped.astype(np.int64), REASONS),
-            *_waits(of["in_flight_ns"] - arrival, jobs),
+            *_waits(of["entered_ns"] - arrival, jobs),
         ]
 
     def _ids(self, rows: Integers, facts: pa.Table) -> pa.Array:

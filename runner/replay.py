@@ -128,7 +128,7 @@ class Replay:
                 ended = express.run(first, tell)
             finally:
                 express.close()
-        self._leave_express(express)
+            self._leave_express(express)
         return ended and not self._events
 
     def _leave_express(self, express: ExpressReplay) -> None:

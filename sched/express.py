@@ -36,22 +36,28 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """One request; counts of tokens and blocks. Times, ns, are the replay's; -1: not yet."""
+    """One request; counts of tokens and blocks. -1: not yet.
+
+    What holds for every job at first stands on the class, so that making one is cheap.
+    """
 
     ends_by_itself = False  # the model does, and no cap is as near
     emitted = 0
-    entered_ns = 0
-    entered_step = 0  # of the replay, the first that might let it in
     place = end = -1  # in the running list; the pass of its last token
     began = -1  # the pass in which it began to decode; -1: it does not
     computed = 0  # of a decoding job, when it began
     is_prefill_chunk = False  # the last pass left known tokens uncomputed
     num_blocks = num_hashed = 0  # of a decoding job, when it began
     segments: list[Segment] | None = None  # blocks that its evictions left in the pool
-    first_scheduled_ns = first_token_ns = last_token_ns = itl_max_ns = -1
     placeholders = 0  # tokens in flight, when the job is handed to the plain loops
     preemptions = preempted_tokens = resumed_cached_tokens = 0
-    waited_ns: Any = None  # the replay's, by what held it up
+
+    # The replay's own:
+    entered_ns = 0  # into the queue, for the first time
+    entered_step = 0  # the first that might let it in
+    mark: Any = None  # sums of waits from when it came, if a batch ended since
+    waited_ns: Any = None  # by what held it up
+    first_scheduled_ns = first_token_ns = last_token_ns = itl_max_ns = -1
 
     def __init__(self, row: int, prompt_tokens: int, will_emit: int) -> None:
         self.row = row
@@ -86,7 +92,6 @@ class Express:
         # Of the pass scheduled last:
         self.prefills: list[tuple[Job, int, int]] = []  # job, computed before, new tokens
         self.num_chunks = 0  # of those, by the running loop: the prompt in hand
-        self.num_resumed = 0
         self.victims: list[tuple[Job, int]] = []  # with their computed tokens
         self.blocks_freed = 0  # by the victims
         self.tokens_left = 0  # of the budget
@@ -155,7 +160,7 @@ class Express:
     def _begin_pass(self) -> None:
         self.blocked, self._floor = None, 0
         self.prefills, self.victims = [], []
-        self.num_chunks = self.num_resumed = self.blocks_freed = 0
+        self.num_chunks = self.blocks_freed = 0
         self.running_stop = Verdict.LIST_DONE
 
     def _go_on(self, chunk: Job, granted: int, need: int) -> None:
@@ -351,7 +356,6 @@ class Express:
         self.tokens_left -= granted
         self.prefills.append((job, computed, granted))
         if job.preemptions:
-            self.num_resumed += 1
             job.resumed_cached_tokens += computed
 
     def _schedule_short(self) -> bool:

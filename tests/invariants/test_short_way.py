@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedbench.errors import StallError, TraceError
+from schedbench.errors import StallError, TraceError, UsageError
 from schedbench.results.stored_run import StoredRun
-from schedbench.runner import express, run
+from schedbench.runner import express, express_ahead, express_batch, run
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.deployment import Deployment
 from schedbench.runner.events import Event
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from schedbench.runner.api import PassResult
     from schedbench.runner.replay import Replay
     from schedbench.runner.so_far import SoFar
+    from schedbench.sched.output import SchedulerOutput
 
 
 @st.composite
@@ -118,14 +120,18 @@ def plain_text(draw: st.DrawFn) -> Trace:
         return draw(st.lists(st.integers(low, high), min_size=rows, max_size=rows))
 
     output = some(1, draw(st.sampled_from([3, 60])))
-    return Trace.from_columns(
-        {
-            "arrival_ns": [0, *sorted(some(0, draw(st.sampled_from([1, 90_000_000]))))[1:]],
-            "prompt_tokens": some(1, draw(st.sampled_from([20, 90]))),
-            "output_tokens": output,
-            "max_tokens": [length + more for length, more in zip(output, some(0, 1), strict=True)],
-        }
-    )
+    arrival = [0, *sorted(some(0, draw(st.sampled_from([1, 90_000_000]))))[1:]]
+    caps = [length + more for length, more in zip(output, some(0, 1), strict=True)]
+    columns: dict[str, Any] = {
+        "arrival_ns": arrival,
+        "prompt_tokens": some(1, draw(st.sampled_from([20, 90]))),
+        "output_tokens": output,
+        "max_tokens": [None if some else cap for cap, some in zip(caps, some(0, 1), strict=True)],
+    }
+    if draw(st.booleans()):
+        columns["added_ns"] = [at + 3_000_000 for at in arrival]
+        columns["group"] = [None if some else "a" for some in some(0, 1)]
+    return Trace.from_columns(columns)
 
 
 @st.composite
@@ -161,12 +167,18 @@ EVENTS: list[tuple[Event, ...]] = [
     st.sampled_from(EVENTS),
     st.booleans(),
     st.sampled_from([1, 7, 40, 65536]),
+    st.sampled_from([0, 5_000_000, 7_010_000]),
 )
 def test_the_express_way_gives_the_rows_of_the_plain_one(
-    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], clock: bool, batch: int
+    trace: Trace,
+    config: SchedulerConfig,
+    events: tuple[Event, ...],
+    clock: bool,
+    batch: int,
+    warmup_ns: int,
 ) -> None:
     def rows(*, short_way: bool) -> tuple[object, ...]:
-        options = ReplayOptions(short_way=short_way, warmup_ns=5_000_000, events=events)
+        options = ReplayOptions(short_way=short_way, warmup_ns=warmup_ns, events=events)
         runner = ClockRunner(1_000_000, 10_000) if clock else Deployment().make_runner()
         try:
             return rows_of(replay(trace, config, runner, options=options))
@@ -176,6 +188,9 @@ def test_the_express_way_gives_the_rows_of_the_plain_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(express, "TELL_EVERY", 1)
         patch.setattr(express, "MOST_PASSES", batch)
+        patch.setattr(express, "LONGEST_RUN", batch)
+        patch.setattr(express_ahead, "LONGEST_RUN", batch)
+        patch.setattr(express_batch, "MOST_ENDED", batch)
         expressly = rows(short_way=True)
     assert expressly == rows(short_way=False)
 
@@ -188,6 +203,34 @@ def one_every_few_passes(count: int = 300) -> Trace:
             "output_tokens": [40 + row % 7 for row in range(count)],
         }
     )
+
+
+class FailsOnce(ClockRunner):
+    """Raises an error, or interrupts the process, when it is asked for the `at`-th time."""
+
+    def __init__(
+        self, base_ns: int, *, at: int, error: Exception | None = None, runs: bool = True
+    ) -> None:
+        super().__init__(base_ns)
+        self.__dict__.update(left=at, error=error, runs=runs)
+
+    def _asked(self, *, for_a_run: bool) -> None:
+        facts = self.__dict__
+        facts["left"] -= facts["runs"] is for_a_run
+        if facts["left"]:
+            return
+        facts["left"] = -1
+        if facts["error"] is not None:
+            raise facts["error"]
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
+        self._asked(for_a_run=False)
+        return super().execute(scheduler_output)
+
+    def decode_durations(self, *args: int) -> int:
+        self._asked(for_a_run=True)
+        return super().decode_durations(*args)
 
 
 @pytest.mark.parametrize("async_scheduling", [True, False])
@@ -219,17 +262,8 @@ def test_an_interrupt_in_the_middle_of_a_step_loses_no_row(
     trace = one_every_few_passes()
     config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
 
-    class Interrupted(ClockRunner):
-        asked = 0
-
-        def decode_durations(self, *args: int) -> int:
-            type(self).asked += 1
-            if self.asked == 200:
-                os.kill(os.getpid(), signal.SIGINT)
-            return super().decode_durations(*args)
-
     with pytest.raises(KeyboardInterrupt):
-        replay(trace, config, Interrupted(1_000_000), out=tmp_path / "cut")
+        replay(trace, config, FailsOnce(1_000_000, at=200), out=tmp_path / "cut")
     whole = replay(trace, config, ClockRunner(1_000_000), options=ReplayOptions(short_way=False))
     cut = StoredRun.open(tmp_path / "cut", allow_incomplete=True)
     assert 0 < cut.passes().num_rows < whole.passes.num_rows
@@ -237,6 +271,32 @@ def test_an_interrupt_in_the_middle_of_a_step_loses_no_row(
     ended = [finish is not None for finish in cut.requests()["finish_ns"].to_pylist()]
     assert True in ended
     assert False in ended
+
+
+def test_an_interrupt_shortly_before_an_event_loses_no_row(tmp_path: Path) -> None:
+    trace = Trace.from_columns(
+        {"arrival_ns": [0, 5], "prompt_tokens": [30] * 2, "output_tokens": [900] * 2}
+    )
+    options = ReplayOptions(events=(Event(200_000_000, "abort", request=1),))
+    runner = FailsOnce(1_000_000, at=1)
+    with pytest.raises(KeyboardInterrupt):
+        replay(trace, SchedulerConfig(), runner, options=options, out=tmp_path / "cut")
+    cut = StoredRun.open(tmp_path / "cut", allow_incomplete=True)
+    assert cut.passes().num_rows > 0
+    assert cut.requests().num_rows == trace.num_requests
+
+
+@pytest.mark.parametrize("async_scheduling", [True, False])
+@pytest.mark.parametrize("at", range(1, 60, 7))
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_a_runner_fails_with_comes_through(
+    at: int, runs: bool, async_scheduling: bool
+) -> None:
+    trace = one_every_few_passes()
+    config = SchedulerConfig(num_gpu_blocks=40, async_scheduling=async_scheduling)
+    gone = UsageError("the device is gone")
+    with pytest.raises(UsageError, match="the device is gone"):
+        replay(trace, config, FailsOnce(1_000_000, at=at, error=gone, runs=runs))
 
 
 @pytest.mark.parametrize("short_way", [True, False])
