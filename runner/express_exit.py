@@ -117,19 +117,34 @@ def _in_flight(
 
     Who was scheduled in it in vain is gone, and nothing of it is left to be folded in.
     """
+    limit = LIMIT_OF[pending.stop]
+    if pending.cut and pending.stop is Verdict.QUEUES_EMPTY:
+        limit = Limit.BUDGET
     in_prefill = {job for job, _, _ in pending.prefills}
     decodes = [job for job in going.express.running if job.placeholders and job not in in_prefill]
     scheduled = {made[job].request_id: 1 for job in decodes}
     sampled = scheduled | {made[job].request_id: 1 for job in pending.done}
-    scheduled |= {made[job].request_id: tokens for job, _, tokens in pending.prefills}
-    limit = LIMIT_OF[pending.stop]
-    if pending.cut and pending.stop is Verdict.QUEUES_EMPTY:
-        limit = Limit.BUDGET
-    prefill_tokens = sum(tokens for _, _, tokens in pending.prefills)
-    tokens = pending.decodes + prefill_tokens
     budget = going.express.config.token_budget
-    output = SchedulerOutput(
-        num_scheduled_tokens=scheduled,
+    return InFlight(
+        _output(pending, made, scheduled, budget, limit),
+        _first_half(pending, made, recorder, budget, limit),
+        PassResult(pending.duration_ns),
+        sampled,
+        pending.scheduler_ns,
+    )
+
+
+def _output(
+    pending: Pending,
+    made: dict[Job, Request],
+    decodes: dict[str, int],
+    token_budget: int,
+    limit: Limit,
+) -> SchedulerOutput:
+    """What is still asked of the pass when it is folded in; the rest is in its first half."""
+    prefills = {made[job].request_id: tokens for job, _, tokens in pending.prefills}
+    return SchedulerOutput(
+        num_scheduled_tokens=decodes | prefills,
         scheduled_new_reqs=[],
         scheduled_resumed_reqs=[],
         scheduled_running_reqs=[],
@@ -138,7 +153,7 @@ def _in_flight(
         new_block_ids={},
         free_encoder_mm_hashes=[],
         finished_req_ids=set(),
-        token_budget=budget,
+        token_budget=token_budget,
         num_put_aside=0,
         prefills=[PrefillGrant(made[job], *rest) for job, *rest in pending.prefills],
         decode_tokens=pending.decodes,
@@ -153,17 +168,31 @@ def _in_flight(
         admissions_cancelled_fit=0,
         budget_stranded=0,
     )
+
+
+def _first_half(
+    pending: Pending,
+    made: dict[Job, Request],
+    recorder: Recorder,
+    token_budget: int,
+    limit: Limit,
+) -> FirstHalf:
+    """What was decided of the pass in flight, as the recorder keeps it."""
     count, thrown, cancelled, fit, stranded, freed, running_stop = pending.eviction or NO_EVICTION
     kinds = [kind for kind, *_ in iter_grants(pending.grants)]
-    new = [
-        job for (job, _, _), kind in zip(pending.prefills, kinds, strict=True) if kind == ADMITTED
-    ]
-    num_seqs = pending.decodes + len(pending.prefills)
-    decided = (budget, tokens, prefill_tokens, pending.decodes, 0)
+    grants = list(zip(pending.prefills, kinds, strict=True))
+    prefill_tokens = sum(tokens for _, _, tokens in pending.prefills)
+    query_tokens = sum(
+        made[job].num_prompt_tokens for (job, *_), kind in grants if kind == ADMITTED
+    )
     stops = (VERDICTS[running_stop].label, pending.stop.label)
-    first_half = FirstHalf(
+    changes = pending.grants + victim_changes(pending.victims)
+    return FirstHalf(
         start_ns=pending.start_ns,
-        decided=(*decided, pending.context_tokens, num_seqs),
+        decided=(
+            *(token_budget, pending.decodes + prefill_tokens, prefill_tokens, pending.decodes, 0),
+            *(pending.context_tokens, pending.decodes + len(pending.prefills)),
+        ),
         queues=(
             *(pending.num_running, pending.num_waiting, 0, 0, 0),
             *(kinds.count(ADMITTED), kinds.count(RESUMED)),
@@ -172,12 +201,7 @@ def _in_flight(
             *(count, list(pending.victims), thrown, cancelled, fit, stranded),
             *(*stops, limit.value),
         ),
-        prefix=(sum(made[job].num_prompt_tokens for job in new), 0),
+        prefix=(query_tokens, 0),
         freed_preempt=freed,
-        decisions=recorder.digest.changed(
-            pending.grants + victim_changes(pending.victims), " ".join(stops)
-        ),
-    )
-    return InFlight(
-        output, first_half, PassResult(pending.duration_ns), sampled, pending.scheduler_ns
+        decisions=recorder.digest.changed(changes, " ".join(stops)),
     )
