@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from schedbench.runner.torch.attn.interface import AttnInput
 
+ALIKE: Final = 16  # decodes a call, the shortest first: all are padded to the longest of theirs
 
-def gather(cache: torch.Tensor, batch: AttnInput, row: int | slice, num_keys: int) -> torch.Tensor:
-    """The first `num_keys` keys or values of some rows, out of their blocks.
 
-    `[num_keys, Hkv, D]` of one row, `[n, num_keys, Hkv, D]` of a slice of n.
-    """
+def gather(cache: torch.Tensor, batch: AttnInput, row: int, num_keys: int) -> torch.Tensor:
+    """The first `num_keys` keys or values of a row, out of its blocks: `[num_keys, Hkv, D]`."""
     size = cache.shape[1]
     num_blocks = -(-num_keys // size)
     table = batch.block_table[batch.rows[row].long(), :num_blocks].long()
-    found = cache[table]
-    return found.flatten(-4, -3)[..., :num_keys, :, :]
+    return cache[table].flatten(0, 1)[:num_keys]
 
 
 class LoopAttention:
@@ -55,7 +56,7 @@ class LoopAttention:
 
 
 class BatchedSdpa:
-    """SDPA over gathered keys: all decodes in one call, each chunk in one.
+    """SDPA over gathered keys: decodes of similar length in one call, each chunk in one.
 
     The query heads of a group stand in the query axis beside each other, so that keys and values
     are never repeated. Places behind a row's end hold whatever its blocks last held: they are
@@ -68,11 +69,17 @@ class BatchedSdpa:
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttnInput
     ) -> torch.Tensor:
         """Attend decodes, then chunks; see `Attention` for the shapes."""
-        out = torch.empty_like(q)
+        out = torch.zeros_like(q)
         decodes = batch.num_decodes
-        if decodes:
-            out[:decodes] = self._decodes(q[:decodes], keys, values, batch)
-        begins = batch.cu_q.tolist()
+        lengths = batch.seq_lens_host[:decodes]
+        rows = np.argsort(lengths, kind="stable")[int((lengths == 0).sum()) :]  # 0: only padding
+        for begin in range(0, len(rows), ALIKE):
+            some = rows[begin : begin + ALIKE]
+            at = torch.from_numpy(some).to(q.device)
+            out[at] = _decodes(
+                q[at], keys, values, batch.block_table[batch.rows[at].long()], lengths[some]
+            )
+        begins = batch.cu_q.tolist() if decodes < batch.num_seqs else []
         for row in range(decodes, batch.num_seqs):
             begin, end = begins[row], begins[row + 1]
             length = int(batch.seq_lens_host[row])
@@ -80,20 +87,33 @@ class BatchedSdpa:
             out[begin:end] = _chunk(q[begin:end], k, v)
         return out
 
-    def _decodes(
-        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttnInput
-    ) -> torch.Tensor:
-        num, heads, width = q.shape
-        kv_heads = keys.shape[2]
-        longest = int(batch.seq_lens_host[:num].max())
-        rows = slice(0, num)
-        inside = torch.arange(longest, device=q.device) < batch.seq_lens[:num, None]  # [n, keys]
-        behind = ~inside[:, :, None, None]
-        k = gather(keys, batch, rows, longest).masked_fill(behind, 0).transpose(1, 2)
-        v = gather(values, batch, rows, longest).masked_fill(behind, 0).transpose(1, 2)
-        grouped = q.view(num, kv_heads, heads // kv_heads, width)
-        mask = inside[:, None, None, :]
-        return scaled_dot_product_attention(grouped, k, v, attn_mask=mask).reshape(q.shape)
+
+def _decodes(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    table: torch.Tensor,
+    lengths: npt.NDArray[np.int32],
+) -> torch.Tensor:
+    """Rows of one token: `q [n, H, D]` and `table [n, blocks]`; returns `[n, H, D]`."""
+    num, heads, width = q.shape
+    size, kv_heads = keys.shape[1:3]
+    num_blocks = -(-int(lengths.max()) // size)
+    is_behind = np.arange(num_blocks * size) >= lengths[:, None]  # [n, keys]
+    behind = torch.from_numpy(np.flatnonzero(is_behind)).to(q.device)
+    blocks = table[:, :num_blocks].flatten().long()
+
+    def gathered(cache: torch.Tensor) -> torch.Tensor:
+        found = cache.flatten(1).index_select(0, blocks).view(-1, kv_heads * width)
+        found.index_fill_(0, behind, 0)
+        return found.view(num, -1, kv_heads, width).transpose(1, 2)
+
+    grouped = q.view(num, kv_heads, heads // kv_heads, width)
+    mask = torch.from_numpy(~is_behind).to(q.device)[:, None, None, :]
+    attended = scaled_dot_product_attention(
+        grouped, gathered(keys), gathered(values), attn_mask=mask
+    )
+    return attended.reshape(q.shape)
 
 
 def _chunk(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
