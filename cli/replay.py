@@ -87,6 +87,8 @@ def _run(
     from schedbench.runner.run import replay as run_replay
 
     with ReplayProgress(trace.num_requests, by_arrivals) as progress:
+        if options.deployment.is_torch:
+            progress.line.show("loading the model, checking its attention, warming up")
         return run_replay(
             trace,
             config,

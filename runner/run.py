@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from schedbench.workloads.trace import Trace
 
 COLLECT_AFTER_OBJECTS = 200_000
+QUICK, SLOW = 512, 16  # passes between two calls of a progress: predicted ones, executed ones
 __all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 
@@ -135,7 +136,8 @@ def replay(
         options: arrivals, speed-up, what to do with prompts that cannot fit.
         out: the run folder to write; must not exist or be empty.
         store: write a run folder under `runs/` when `out` is not given.
-        progress: called every few hundred passes; raises EnoughError to end it.
+        progress: called every few hundred passes, or few where each is executed; raises
+            EnoughError to end it.
 
     Raises:
         TraceError, UsageError: the input breaks a rule; nothing was run.
@@ -183,6 +185,7 @@ def replay(
                 short_way=options.short_way and options.scheduler != REAL_CLASS,
                 events=options.events,
                 progress=progress,
+                progress_every=SLOW if info.source == "measured" else QUICK,
             )
             stalled = _run(replaying, options, sink)
             told = runner.notes() if isinstance(runner, TellsNotes) else []

@@ -106,7 +106,8 @@ def check_gpu(
     target = choose_device(device)
     if target.type != "cuda" and not rehearsal:
         raise UsageError(
-            "check-gpu needs a CUDA GPU; a rehearsal on the CPU tests its code, not a GPU"
+            "check-gpu needs a CUDA GPU, and torch sees none; --rehearsal goes through its rows on "
+            "the CPU, which tests the check and no GPU"
         )
     card = recognise_gpu(torch.cuda.get_device_name(target)) if target.type == "cuda" else None
     scale = REHEARSAL if rehearsal else Scale(card is not None and card.name == "H200")

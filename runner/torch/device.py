@@ -60,11 +60,12 @@ def check_memory(
     weights = spec.weight_bytes(name)
     free = free_bytes(device)
     if weights + cache > free:
+        fits = (free - weights) // max(1, cache // num_blocks)
+        fewer = f"--num-gpu-blocks {fits} or less, or " if fits > 1 else ""
         raise UsageError(
             f"{spec.name} in {name} needs {weights / GIB:.1f} GiB for weights and "
             f"{cache / GIB:.1f} GiB for {num_blocks} KV blocks of {block_size} tokens; {device} "
-            f"has {free / GIB:.1f} GiB free. Give --num-gpu-blocks "
-            f"{max(0, free - weights) // max(1, cache // num_blocks)} or less, or a smaller --model"
+            f"has {free / GIB:.1f} GiB free. Give {fewer}a smaller --model"
         )
     return cache
 

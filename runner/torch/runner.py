@@ -148,9 +148,12 @@ class TorchRunner:
 
     def notes(self) -> list[str]:
         """What a reader of the results has to know once the passes are done."""
-        if not self._compiled[0]:
-            return []
-        return [f"{self._compiled[0]} kernels were compiled inside timed passes"]
+        found = []
+        if self.engine.device.type != "cuda":
+            found.append("times were measured on this machine's CPU: they say nothing of a GPU")
+        if self._compiled[0]:
+            found.append(f"{self._compiled[0]} kernels were compiled inside timed passes")
+        return found
 
     def close(self) -> None:
         """Let go of the model and the cache."""
@@ -166,8 +169,10 @@ class TorchRunner:
 
 def _describe(details: dict[str, Any]) -> str:
     routing = f", routing {details['routing']}" if "routing" in details else ""
+    whose = "transformers' " if details.get("frontend") == "hf" else ""
     return (
-        f"forward passes of {details['model']} ({details['weights']} weights, {details['dtype']}) "
+        f"forward passes of {whose}{details['model']} ({details['weights']} weights, "
+        f"{details['dtype']}) "
         f"on {details['device_name']}, attention {details['attention']}{routing}"
     )
 

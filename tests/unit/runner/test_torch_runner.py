@@ -191,7 +191,14 @@ def test_a_mixture_routes_by_zipf_when_told_so(tmp_path: Path) -> None:
         ("tiny", {"device": "tpu"}, {}, UsageError, "auto, cpu or cuda"),
         ("tiny", {"device": "cpu", "dtype": "int8"}, {}, UsageError, "bfloat16"),
         ("qwen3-0.6b", {"device": "cpu"}, {"max_model_len": 50_000}, UsageError, "40960"),
-        ("llama-3.1-70b", {"device": "cpu"}, {}, UsageError, "GiB free"),
+        ("llama-3.1-70b", {"device": "cpu"}, {}, UsageError, "GiB free. Give a smaller --model"),
+        (
+            "tiny",
+            {"device": "cpu"},
+            {"num_gpu_blocks": 10**10},
+            UsageError,
+            "or less, or a smaller",
+        ),
         ("tiny", {"device": "cpu"}, {"max_loras": 2}, UnsupportedError, "max-loras"),
     ],
 )
@@ -238,6 +245,21 @@ def test_a_block_that_two_requests_hold_is_never_written() -> None:
     with pytest.raises(InvariantError, match="holds it uncomputed"):
         check_written_blocks(runner.engine, runner.engine.builder.write({"a": 1}, []))
     runner.close()
+
+
+def test_a_progress_is_told_of_every_few_passes_since_each_may_take_seconds() -> None:
+    told: list[int] = []
+    runner = make_torch_runner("tiny", device="cpu")
+    options = ReplayOptions(arrivals="all-at-once")
+    run = replay(
+        trace_of(), TIGHT, runner, options=options,
+        progress=lambda replaying: told.append(replaying.so_far().num_passes),
+    )  # fmt: skip
+    assert len(told) == run.passes.num_rows // 16 > 1
+
+
+def test_a_run_on_a_cpu_says_that_its_times_are_no_gpus() -> None:
+    assert any("CPU: they say nothing of a GPU" in each for each in run_torch().warnings)
 
 
 def test_running_out_of_gpu_memory_is_said_with_what_would_help(
