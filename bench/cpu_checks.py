@@ -2,7 +2,7 @@
 
 PYTHONPATH=tests/support python bench/cpu_checks.py
 
-Needs the extras torch and torch-test; half a minute of one core. The tests hold the same figures
+Needs the extras torch and torch-test; a minute of one core. The tests hold the same figures
 to their bounds.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
@@ -19,11 +20,16 @@ import torch
 import transformers
 import triton
 from fit_figures import IDENTIFIED, NOISE, extrapolate, recover
+from hf_fields import HF_FIELDS
 from kernel_figures import SHAPES, kernel_error
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from schedbench.runner.torch.build import EngineOptions
+from schedbench.runner.shapes import Row
+from schedbench.runner.torch.build import EngineOptions, Frontend, build_engine
+from schedbench.runner.torch.model.hf import FAMILIES as HF_FAMILIES
 from schedbench.runner.torch.oracle import Comparison, compare, make_model, make_requests
 from schedbench.runner.torch.runner import TorchRunner
+from schedbench.runner.torch.synthetic import placed
 from schedbench.sched.config import SchedulerConfig
 
 FAMILIES = ("llama", "llama3", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral")
@@ -33,12 +39,12 @@ TIGHT = SchedulerConfig(
 SEEDS = 16
 
 
-def logits_of(family: str) -> Comparison:
+def logits_of(family: str, frontend: Frontend = "own", **fields: object) -> Comparison:
     """A small model of this family through a tight pool, beside transformers."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = make_model(family, folder)
-        options = EngineOptions(model=folder, weights=folder, device="cpu")
+        model = make_model(family, folder, **fields)
+        options = EngineOptions(model=folder, weights=folder, device="cpu", frontend=frontend)
         runner = TorchRunner(options, paranoid=True)
         return compare(model, runner, TIGHT, make_requests(1, 20))
 
@@ -56,6 +62,42 @@ def print_logits() -> None:
             f"{found.num_prefix_hits:>7} {found.num_preempted:>8} {found.num_resumed:>8} "
             f"{found.worst:>21.1e}"
         )
+
+
+def print_frontend() -> None:
+    print("the same of --frontend hf: transformers' own model over our paged cache")
+    errors = {
+        family: logits_of(family, "hf", **HF_FIELDS.get(family, {})).worst for family in HF_FAMILIES
+    }
+    told = [f"{family} {error:.1e}" for family, error in errors.items()]
+    for begin in range(0, len(told), 4):
+        print("  " + "".join(f"{each:<23}" for each in told[begin : begin + 4]).rstrip())
+    own, theirs = (operations(frontend) for frontend in ("own", "hf"))
+    print(
+        f"operations of a decode pass of tiny, views and attention apart: own {own}, hf {theirs}, "
+        f"{theirs / own:.1f} times as many"
+    )
+
+
+class Counting(TorchDispatchMode):
+    """Counts what torch is asked to compute; a view computes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+        self.count += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def operations(frontend: Frontend) -> int:
+    """Of one request's next token, with an attention that does nothing."""
+    engine, _ = build_engine(EngineOptions("tiny", device="cpu", frontend=frontend), TIGHT)
+    engine.decoder.attention = lambda q, *_: q  # type: ignore[assignment]
+    with placed(engine, [Row(1, 5)]) as scheduled, Counting() as counting:
+        engine.logits(engine.builder.write(scheduled, []))
+    return counting.count
 
 
 def print_kernels() -> None:
@@ -96,6 +138,7 @@ def main() -> None:
         f"{transformers.__version__}, numpy {np.__version__}; no GPU"
     )
     print_logits()
+    print_frontend()
     print_kernels()
     print_fit()
 

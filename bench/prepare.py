@@ -24,6 +24,7 @@ from schedbench.sched.request import RequestStatus
 BLOCK = 16
 VOCAB = 151_936
 PASSES = 400
+LISTS_EVERY = 4  # passes: lists are slow
 
 
 @dataclass
@@ -102,7 +103,7 @@ def make_builder(sequences: list[Sequence], chunk: int) -> BatchBuilder:
 
 
 def measure(count: int, context: int, chunk: int) -> dict[str, np.ndarray]:
-    """Seconds of each pass: ours by the clock and on the processor, lists by the clock."""
+    """Milliseconds of each pass, by the clock and on the processor, of arrays and of lists."""
     sequences = make_sequences(count, context)
     scheduled = dict.fromkeys((each.request_id for each in sequences), 1)
     if chunk:
@@ -112,7 +113,7 @@ def measure(count: int, context: int, chunk: int) -> dict[str, np.ndarray]:
         last.block_ids = list(range(1, last.num_computed_tokens // BLOCK + 2))
         last.tokens = list(range(last.num_computed_tokens))
     builder = make_builder(sequences, chunk)
-    times: dict[str, list[int]] = {"clock": [], "cpu": [], "lists": []}
+    times: dict[str, list[int]] = {name: [] for name in ("clock", "cpu", "lists", "lists cpu")}
     gc.freeze()
     for number in range(PASSES):
         added = advance(sequences, scheduled)
@@ -122,9 +123,10 @@ def measure(count: int, context: int, chunk: int) -> dict[str, np.ndarray]:
         builder.write(scheduled, [])
         times["cpu"].append(time.thread_time_ns() - began_cpu)
         times["clock"].append(time.perf_counter_ns() - began)
-        if number % 8 == 0:
-            began = time.perf_counter_ns()
+        if number % LISTS_EVERY == 0:
+            began, began_cpu = time.perf_counter_ns(), time.thread_time_ns()
             with_lists(sequences, scheduled)
+            times["lists cpu"].append(time.thread_time_ns() - began_cpu)
             times["lists"].append(time.perf_counter_ns() - began)
     return {name: np.array(values[1:]) / 1e6 for name, values in times.items()}
 
@@ -135,20 +137,21 @@ def main() -> None:
     parser.add_argument("--context", type=int, nargs="*", default=[512, 512, 4096, 4096])
     parser.add_argument("--chunk", type=int, nargs="*", default=[0, 2048])
     given = parser.parse_args()
-    print(f"{'':>26}{'arrays, ms':^34}{'lists, ms':^18}")
+    print(f"{'':>24}{'arrays, ms':>27}{'lists, ms':>30}")
     print(
-        f"{'sequences':>9} {'context':>8} {'chunk':>6} {'median':>8} {'p99':>8} {'p99 cpu':>8} "
-        f"{'':>6} {'median':>8} {'p99':>8} {'ratio':>7}"
+        f"{'sequences':>9}{'context':>8}{'chunk':>7}{'median':>10}{'p99':>8}{'p99 cpu':>9}"
+        f"{'median':>13}{'p99':>8}{'p99 cpu':>9}{'ratio':>8}"
     )
     for count, context in zip(given.sequences, given.context, strict=True):
         for chunk in given.chunk:
             found = measure(count, context, chunk)
-            ours, lists = np.median(found["clock"]), np.median(found["lists"])
+            medians = {name: np.median(times) for name, times in found.items()}
+            tails = {name: np.percentile(times, 99) for name, times in found.items()}
             print(
-                f"{count:>9} {context:>8} {chunk:>6} {ours:>8.3f} "
-                f"{np.percentile(found['clock'], 99):>8.3f} "
-                f"{np.percentile(found['cpu'], 99):>8.3f} {'':>6} {lists:>8.3f} "
-                f"{np.percentile(found['lists'], 99):>8.3f} {lists / ours:>7.1f}"
+                f"{count:>9}{context:>8}{chunk:>7}"
+                f"{medians['clock']:>10.3f}{tails['clock']:>8.3f}{tails['cpu']:>9.3f}"
+                f"{medians['lists']:>13.3f}{tails['lists']:>8.2f}{tails['lists cpu']:>9.2f}"
+                f"{medians['lists'] / medians['clock']:>8.1f}"
             )
 
 

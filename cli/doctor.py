@@ -17,6 +17,7 @@ CORE = ("schedbench", "numpy", "orjson", "pyarrow", "rich", "typer")
 OPTIONAL = {
     "torch": ("timing passes on this machine's GPU or CPU", "pip install 'schedbench[torch]'"),
     "vllm": ("comparing with the real scheduler", "make vllm-env, or pip install vllm"),
+    "transformers": ("--frontend hf: more architectures", "pip install 'schedbench[hf]'"),
     "scipy": ("fitting latency profiles", "pip install 'schedbench[torch]'"),
     "jinja2": ("reports as a page", "pip install 'schedbench[report]'"),
     "tsdownsample": ("reports of long runs", "pip install 'schedbench[report]'"),

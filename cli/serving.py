@@ -60,6 +60,12 @@ _ABOUT = {
     ),
     "profile": _About("FILE", "Times by a profile that `schedbench profile` fitted."),
     "recorded": _About("RUN", "Times of a stored run; its flags hold where none are given."),
+    "frontend": _About(
+        "own|hf",
+        "Of --runner torch: whose model runs. hf is transformers' own, for more architectures; "
+        "not tuned.",
+        "own",
+    ),
     "device": _About("NAME", "Of --runner torch: auto, cuda or cpu.", "auto"),
     "attention": _About(
         "NAME", "Of --runner torch: auto, triton, gather_varlen, sdpa or loop.", "auto"

@@ -2,7 +2,8 @@
 
 python docs/make_gpu.py [WORD...]     all commands, or those with one of these words in them
 
-Needs the extras torch and torch-test, and some minutes of one quiet core: clock times are noisy.
+Needs the extras torch and torch-test, in the versions of constraints.txt, and half an hour of one
+core: the sample is replayed in the time that its passes take. Clock times are noisy.
 """
 
 import os
@@ -19,35 +20,42 @@ MARK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", 
 
 def main() -> None:
     words = sys.argv[1:]
-
-    def renew(match: re.Match[str]) -> str:
-        if words and not any(word in match["command"] for word in words):
-            return match[0]
-        return match[1] + _output(match["command"]) + match[3]
-
-    PAGE.write_text(MARK.sub(renew, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for command in [match["command"] for match in MARK.finditer(_page())]:
+        if not words or any(word in command for word in words):
+            renewed = _output(command)
+            PAGE.write_text(_put(_page(), command, renewed), encoding="utf-8")
 
 
-def _output(commands: str) -> str:
-    """What the last of some commands prints, each run as a user would, in one folder."""
+def _page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def _put(page: str, command: str, output: str) -> str:
+    """The page with this output of this command, whatever else became of it meanwhile."""
+    return MARK.sub(
+        lambda match: match[1] + output + match[3] if match["command"] == command else match[0],
+        page,
+    )
+
+
+def _output(command: str) -> str:
+    """What a command prints, run as a user would, in a folder of its own."""
+    _, script, *rest = command.split()
     with tempfile.TemporaryDirectory() as folder:
-        for command in commands.split(" && "):
-            program, *rest = command.split()
-            start = ["-m", "schedbench"] if program == "schedbench" else [str(ROOT / rest.pop(0))]
-            done = subprocess.run(
-                [sys.executable, *start, *rest],
-                cwd=folder,
-                env={
-                    **os.environ,
-                    "COLUMNS": "100",
-                    "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}",
-                },
-                capture_output=True,
-                text=True,
-                check=True,
-            )
+        done = subprocess.run(
+            [sys.executable, str(ROOT / script), *rest],
+            cwd=folder,
+            env={
+                **os.environ,
+                "COLUMNS": "100",
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}",
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     lines = [line.rstrip() for line in done.stdout.splitlines()]
-    return "\n".join(lines).strip() + "\n"
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 if __name__ == "__main__":

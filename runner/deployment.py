@@ -50,7 +50,7 @@ DERIVED: Final = ("max_model_len", "max_num_batched_tokens", "max_num_seqs", "nu
 _MEANT_FOR: Final[Mapping[RunnerKind, tuple[str, ...]]] = {
     "clock": ("cost",),
     "model": ("profile", "recorded", "enforce_eager"),
-    "torch": ("device", "attention", "weights", "zipf", "paranoid", "enforce_eager"),
+    "torch": ("frontend", "device", "attention", "weights", "zipf", "paranoid", "enforce_eager"),
 }
 """Options that only these runners read."""
 
@@ -73,6 +73,7 @@ class Deployment:
     gpu_memory_utilization: float | None = None
     profile: str | None = None
     recorded: str | None = None
+    frontend: str | None = None  # hf: transformers' own model runs, instead of our decoder
     device: str | None = None
     attention: str | None = None
     weights: str | None = None  # a folder of safetensors; random ones without it
@@ -130,7 +131,8 @@ class Deployment:
     def description(self) -> str:
         """Where times come from, in words; an estimate is called one."""
         if self.is_torch:
-            return f"forward passes of {self.model or DEFAULT_MODEL} on this machine"
+            whose = "transformers' " if self.frontend == "hf" else ""
+            return f"forward passes of {whose}{self.model or DEFAULT_MODEL} on this machine"
         if self.recorded is not None:
             return f"recorded times of {self.recorded}"
         told = str(getattr(self.make_runner(), "description", ""))
@@ -165,11 +167,7 @@ class Deployment:
             )
 
     def _torch_runner(self) -> Runner:
-        if find_spec("torch") is None:
-            raise UsageError(
-                "--runner torch needs torch, which is not installed: pip install "
-                "'schedbench[torch]', or leave it out for modelled times"
-            )
+        _require_torch()
         from schedbench.runner.torch.runner import make_torch_runner  # noqa: PLC0415 (optional)
 
         return make_torch_runner(
@@ -179,6 +177,7 @@ class Deployment:
             attention=self.attention or "auto",
             weights=None if self.weights is None else Path(self.weights),
             zipf=self.zipf or 0.0,
+            frontend=self.frontend or "own",
             eager=self.enforce_eager,
             paranoid=self.paranoid,
         )
@@ -262,6 +261,11 @@ class Deployment:
     def model_spec(self) -> ModelSpec:
         if self.model is None and self._loaded_profile is not None:
             return self._loaded_profile.model
+        if self.frontend == "hf":
+            _require_torch()
+            from schedbench.runner.torch.model.hf import hf_spec  # noqa: PLC0415 (optional)
+
+            return hf_spec(self.model or DEFAULT_MODEL)
         return load_model(self.model or DEFAULT_MODEL)
 
     @cached_property
@@ -315,6 +319,14 @@ class Deployment:
 
 SERVING_AXES: Final = tuple(each.name for each in fields(Deployment))
 """What of a deployment a sweep can vary."""
+
+
+def _require_torch() -> None:
+    if find_spec("torch") is None:
+        raise UsageError(
+            "--runner torch needs torch, which is not installed: pip install "
+            "'schedbench[torch]', or leave it out for modelled times"
+        )
 
 
 def _option(name: str) -> str:

@@ -7,29 +7,34 @@ here, is refused by its name: a config that is taken is timed as it is.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from schedbench.errors import UnsupportedError, UsageError
 from schedbench.runner.models import ModelSpec, MoeSpec, RopeScaling, built_in
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DENSE: Final = ("llama", "mistral", "qwen2", "qwen3")
 MIXTURES: Final = ("mixtral", "qwen3_moe")
 FAMILIES: Final = (*DENSE, *MIXTURES)
-_NOT_MODELLED: Final = {
+_ATTENTION: Final = {
     "attn_logit_softcapping": "a soft cap on attention scores",
-    "final_logit_softcapping": "a soft cap on logits",
     "kv_lora_rank": "multi-head latent attention, whose cache holds no heads",
     "q_lora_rank": "multi-head latent attention",
     "qk_rope_head_dim": "heads of which only a part is rotated",
     "attention_chunk_size": "chunked attention",
     "quantization_config": "quantised weights",
-    "shared_expert_intermediate_size": "a shared expert",
-    "n_shared_experts": "shared experts",
     "vision_config": "a vision tower",
     "attention_sinks": "attention sinks",
     "sinks": "attention sinks",
+}
+_OWN_DECODER: Final = {
+    "final_logit_softcapping": "a soft cap on logits",
+    "shared_expert_intermediate_size": "a shared expert",
+    "n_shared_experts": "shared experts",
 }
 
 
@@ -130,13 +135,24 @@ def _refuse(config: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"the model config's model_type {family!r}: modelled are {', '.join(FAMILIES)}"
         )
-    for field, meaning in _NOT_MODELLED.items():
+    _refuse_fields(config, _OWN_DECODER)
+    refuse_attention(config)
+    _refuse_layers(config)
+
+
+def refuse_attention(config: dict[str, Any]) -> None:
+    """Raises UnsupportedError at a field by which attention, or its cache, is another."""
+    _refuse_fields(config, _ATTENTION)
+    _refuse_windows(config)
+    _refuse_widths(config)
+
+
+def _refuse_fields(config: dict[str, Any], fields: Mapping[str, str]) -> None:
+    for field, meaning in fields.items():
         if config.get(field):
             raise UnsupportedError(
                 f"the model config's {field} ({config[field]!r}): {meaning} is not modelled"
             )
-    _refuse_windows(config)
-    _refuse_widths(config)
 
 
 def _refuse_windows(config: dict[str, Any]) -> None:
@@ -160,6 +176,15 @@ def _refuse_widths(config: dict[str, Any]) -> None:
                 f"the model config's {field} ({config[field]}) differs from head_dim ({head_dim}): "
                 "keys and values of unequal width are not modelled"
             )
+    heads, kv_heads = config.get("num_attention_heads"), config.get("num_key_value_heads")
+    if heads and kv_heads and heads % kv_heads:
+        raise UnsupportedError(
+            f"the model config's num_key_value_heads ({kv_heads}) does not divide "
+            f"num_attention_heads ({heads})"
+        )
+
+
+def _refuse_layers(config: dict[str, Any]) -> None:
     if config.get("partial_rotary_factor", 1.0) not in (None, 1.0):
         raise UnsupportedError(
             f"the model config's partial_rotary_factor ({config['partial_rotary_factor']}): heads "
@@ -170,12 +195,6 @@ def _refuse_widths(config: dict[str, Any]) -> None:
             f"the model config's hidden_act {config['hidden_act']!r}: only silu is modelled"
         )
     _refuse_biases(config)
-    heads, kv_heads = config.get("num_attention_heads", 1), config.get("num_key_value_heads")
-    if kv_heads and heads % kv_heads:
-        raise UnsupportedError(
-            f"the model config's num_key_value_heads ({kv_heads}) does not divide "
-            f"num_attention_heads ({heads})"
-        )
 
 
 def _refuse_biases(config: dict[str, Any]) -> None:

@@ -141,6 +141,18 @@ class ModelSpec:
         return share + self.rope_table_bytes()
 
 
+@dataclass(frozen=True, slots=True)
+class CountedSpec(ModelSpec):
+    """A model whose layers are not of the form above: its parameters were counted."""
+
+    counted_params: int = 0
+
+    @property
+    def num_params(self) -> int:
+        """Every weight once."""
+        return self.counted_params
+
+
 _LLAMA_31 = RopeScaling(8.0, 1.0, 4.0, 8192)
 
 BUILT_IN: Final[Mapping[str, ModelSpec]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from schedbench.runner.models import ModelSpec
+    from schedbench.runner.torch.attn.interface import Attention
     from schedbench.runner.torch.attn.select import AttentionName
+    from schedbench.runner.torch.model.decoder import Forwards
     from schedbench.sched.config import SchedulerConfig
 
 
 SMALL_MODEL: Final = 10_000_000  # parameters
+Frontend = Literal["own", "hf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class EngineOptions:
 
     `weights` is a folder of safetensors; None makes random ones. `eager` captures no graphs.
     `pad_decodes` pads decode batches as graphs do, where there are none. `zipf` is the exponent
-    of uneven expert routing; 0 leaves the router as it is.
+    of uneven expert routing; 0 leaves the router as it is. `frontend` is whose model runs: our
+    decoder, or transformers' own ("hf"), which knows more architectures and captures no graphs.
     """
 
     model: str | Path = "tiny"
@@ -47,6 +51,13 @@ class EngineOptions:
     pad_decodes: bool = False
     seed: int = 0
     zipf: float = 0.0
+    frontend: Frontend = "own"
+
+    def __post_init__(self) -> None:
+        if self.frontend not in get_args(Frontend):
+            raise UsageError(f"--frontend {self.frontend}: it is {' or '.join(get_args(Frontend))}")
+        if self.frontend == "hf" and self.zipf:
+            raise UsageError("--zipf is of our own router, and --frontend hf has transformers'")
 
 
 def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engine, dict[str, Any]]:
@@ -57,7 +68,7 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
         UnsupportedError: a field of the model or a head width that is not modelled.
         InvariantError: attention's self-check failed.
     """
-    spec = load_model(options.model)
+    spec = _load_spec(options)
     _check_lengths(spec, config)
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
@@ -66,15 +77,19 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
     attention = choose(options.attention, spec, device, dtype)
     error = self_check(attention, spec, device, dtype)
     check_memory(spec, device, dtype, config.num_gpu_blocks, config.block_size)
-    decoder = Decoder(
-        spec,
-        make_weights(spec, options, device, dtype),
-        _cache(spec, config, device, dtype),
-        rope_table(spec, config.max_model_len, device, dtype),
-        _ops(spec, attention.name),
-        attention,
-        _router_bias(spec, options, device),
-    )
+    cache = _cache(spec, config, device, dtype)
+    if options.frontend == "hf":
+        decoder: Forwards = _hf_decoder(spec, options, cache, attention)
+    else:
+        decoder = Decoder(
+            spec,
+            make_weights(spec, options, device, dtype),
+            cache,
+            rope_table(spec, config.max_model_len, device, dtype),
+            _ops(spec, attention.name),
+            attention,
+            _router_bias(spec, options, device),
+        )
     sizes: list[int] = []
     if captures(options, device, attention.name) or (options.pad_decodes and device.type != "cuda"):
         sizes = capture_sizes(config.max_num_seqs, config.max_num_batched_tokens)
@@ -83,9 +98,27 @@ def build_engine(options: EngineOptions, config: SchedulerConfig) -> tuple[Engin
     return engine, details
 
 
+def _load_spec(options: EngineOptions) -> ModelSpec:
+    if options.frontend == "own":
+        return load_model(options.model)
+    from schedbench.runner.torch.model.hf import hf_spec  # noqa: PLC0415 - needs transformers
+
+    return hf_spec(options.model)
+
+
+def _hf_decoder(
+    spec: ModelSpec, options: EngineOptions, cache: torch.Tensor, attention: Attention
+) -> Forwards:
+    from schedbench.runner.torch.model.hf import HfDecoder, make_hf_model  # noqa: PLC0415
+
+    model = make_hf_model(options.model, options.weights, cache.device, cache.dtype, options.seed)
+    return HfDecoder(spec, model, cache, attention)
+
+
 def captures(options: EngineOptions, device: torch.device, attention: str) -> bool:
     """Whether decode batches run as graphs: all other attention looks at lengths on the host."""
-    return device.type == "cuda" and attention == "triton" and not options.eager
+    tuned = options.frontend == "own" and not options.eager
+    return device.type == "cuda" and attention == "triton" and tuned
 
 
 def make_weights(
@@ -174,15 +207,14 @@ def _details(options: EngineOptions, engine: Engine, dtype: torch.dtype) -> dict
         "model": decoder.spec.name,
         "parameters": decoder.spec.num_params,
         "weights": "random" if options.weights is None else str(options.weights),
-        "weight_bytes": decoder.weights.num_bytes,
         "cache_bytes": decoder.cache.numel() * decoder.cache.element_size(),
         "dtype": str(dtype).removeprefix("torch."),
         "device": str(device),
         "device_name": torch.cuda.get_device_name(device) if gpu else "the CPU",
         "attention": decoder.attention.name,
-        "ops": decoder.ops.name,
         "graph_sizes": len(engine.sizes) if gpu else 0,
         "versions": versions,
+        **decoder.details(),
     }
     if decoder.spec.moe is not None:
         uniform = (

@@ -16,7 +16,7 @@ from schedbench.runner.capture import bucket_of, decode_splits
 from schedbench.runner.torch.attn.interface import AttnInput
 from schedbench.runner.torch.attn.select import tile_tokens_of
 from schedbench.runner.torch.batch import Batch, BatchBuilder, Layout
-from schedbench.runner.torch.model.decoder import Decoder, Tokens
+from schedbench.runner.torch.model.decoder import Forwards, Tokens
 from schedbench.runner.torch.rows import RowTable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Engine:
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: Forwards,
         limits: EngineLimits,
         sizes: Sequence[int] = (),
         num_sms: int = 1,

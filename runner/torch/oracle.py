@@ -39,8 +39,11 @@ SMALL = {
 }
 
 
-def make_model(family: str, folder: Path) -> Any:  # noqa: ANN401 - transformers is not typed
-    """A small model of the family, saved to the folder as a hub would have it."""
+def make_model(family: str, folder: Path, **fields: object) -> Any:  # noqa: ANN401 - not typed
+    """A small model of the family, saved to the folder as a hub would have it.
+
+    `fields` are of its config, beside those of SMALL.
+    """
     import transformers  # noqa: PLC0415 - seconds to import
 
     transformers.logging.disable_progress_bar()
@@ -67,7 +70,7 @@ def make_model(family: str, folder: Path) -> Any:  # noqa: ANN401 - transformers
                 }
             }  # fmt: skip
     kind = "llama" if family == "llama3" else family
-    config = transformers.AutoConfig.for_model(kind, **{**SMALL, **extra})
+    config = transformers.AutoConfig.for_model(kind, **{**SMALL, **extra, **fields})
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     with torch.no_grad():  # norms and biases that differ from one and zero, so that they count
         for name, weight in model.named_parameters():
@@ -143,7 +146,15 @@ def compare(
             found.errors.append(float((row - expected).norm() / expected.norm()))
 
     runner.on_logits = check
-    runner.open(config)
+    drive(scheduler, runner, requests, found)
+    return found
+
+
+def drive(
+    scheduler: Scheduler, runner: TorchRunner, requests: list[Request], found: Comparison
+) -> None:
+    """Let the runner execute what the scheduler makes of the requests; count what happens."""
+    runner.open(scheduler.config)
     for request in requests:
         scheduler.add_request(request)
     while scheduler.requests:
@@ -163,4 +174,3 @@ def compare(
                 del sampled[request.request_id]
         scheduler.update_from_output(output, ModelRunnerOutput(sampled))
     runner.close()
-    return found

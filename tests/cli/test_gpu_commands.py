@@ -71,6 +71,22 @@ def test_a_replay_of_forward_passes_is_decided_as_under_the_times_it_recorded(
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="needs torch")
+def test_transformers_own_model_decides_as_under_the_times_it_recorded(
+    cli: Cli, small: Path
+) -> None:
+    pytest.importorskip("transformers")
+    words = (*TORCH, *TIGHT, "--frontend", "hf", "--paranoid")
+    ran = cli("replay", small, *words, "--out", "real")
+    assert ran.code == 0, ran.err
+    assert "forward passes of transformers' tiny" in ran.out
+    assert cli("replay", small, "--recorded", "real", "--out", "again").code == 0
+    real, again = StoredRun.open("real"), StoredRun.open("again")
+    assert sum(real.passes().column("preempted").to_pylist())
+    assert again.passes().equals(real.passes())
+    assert "not tuned" in real.manifest["runner_details"]["ops"]
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="needs torch")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -79,6 +95,8 @@ def test_a_replay_of_forward_passes_is_decided_as_under_the_times_it_recorded(
         (["--weights", "nowhere"], "--weights nowhere: no *.safetensors in it"),
         (["--zipf", "1.1"], "--zipf: tiny has no experts to route to"),
         (["--zipf", "much"], "--zipf"),
+        (["--frontend", "jax"], "--frontend jax: it is own or hf"),
+        (["--frontend", "hf", "--zipf", "1"], "--zipf is of our own router"),
         (["--spec-tokens", "2"], "--spec-tokens: the torch runner computes no adapters"),
         (["--max-loras", "2"], "--max-loras: the torch runner computes no adapters"),
     ],
@@ -93,7 +111,7 @@ def test_what_the_torch_runner_cannot_do_is_refused_by_the_option(
 
 
 @pytest.mark.parametrize("words", [["--attention", "loop"], ["--weights", "d"], ["--zipf", "1"],
-                                   ["--paranoid"]])  # fmt: skip
+                                   ["--paranoid"], ["--frontend", "hf"]])  # fmt: skip
 def test_options_of_forward_passes_are_refused_where_there_are_none(
     cli: Cli, small: Path, words: list[str]
 ) -> None:

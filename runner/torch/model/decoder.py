@@ -55,6 +55,22 @@ class Tokens:
     sample: torch.Tensor | None  # indices into the tokens; None: each of them, in order
 
 
+class Forwards(Protocol):
+    """A model with a paged cache, `[layers, 2, blocks, block_size, Hkv, D]`."""
+
+    spec: ModelSpec
+    cache: torch.Tensor
+    attention: Attention
+
+    def forward(self, tokens: Tokens, batch: AttnInput) -> torch.Tensor:
+        """Logits of the sampled rows, `[S, vocab]`; the cache gets the pass's keys and values."""
+        ...
+
+    def details(self) -> dict[str, object]:
+        """What a manifest says of it."""
+        ...
+
+
 @dataclass(slots=True)
 class Decoder:
     """Weights, cache and the steps. `cache` is `[layers, 2, blocks, block_size, Hkv, D]`."""
@@ -85,6 +101,10 @@ class Decoder:
         if tokens.sample is not None:
             hidden = hidden.index_select(0, tokens.sample)
         return linear(rms_norm(hidden, width, self.weights.norm, eps), self.weights.head)
+
+    def details(self) -> dict[str, object]:
+        """What a manifest says of it."""
+        return {"ops": self.ops.name, "weight_bytes": self.weights.num_bytes}
 
     def _feed_forward(
         self, hidden: torch.Tensor, normed: torch.Tensor, layer: LayerWeights
