@@ -54,8 +54,18 @@ def show(
         ]
         view = replace(view, sheets=(*view.sheets, *sheets), data=data)
     print_view(view, printing.chosen)
+    for description in _times(plan, outcomes):
+        console.note(f"time: {description}")
     if plan.options.assumed:
         console.note(f"assumed: {'  '.join(plan.options.assumed)}")
+
+
+def _times(plan: "Plan", outcomes: list["Outcome"]) -> list[str]:
+    """What said how long passes take, each source once."""
+    from schedbench.runner.sweep import settled
+
+    ran = [each.point for each in outcomes if each.status != "refused"]
+    return list(dict.fromkeys(settled(point, plan)[1].deployment.description for point in ran))
 
 
 def label_of(name: str) -> str:

@@ -131,6 +131,12 @@ def _show(search: "Search", task: "Task", printing: Printing) -> None:
         [f"vllm serve has no flag for {label(name)}" for name in without_flag(flags)],
     )
     print_view(named(tune_view(task.name, tuned), task.release), printing.chosen)
+    _tell_time(task)
+
+
+def _tell_time(task: "Task") -> None:
+    """What said how long passes take; an estimate is called one."""
+    console.note(f"time: {task.options.deployment.description}")
 
 
 def _before(search: "Search") -> "SweepPoint | None":
@@ -172,6 +178,7 @@ def find_rate(task: "Task", printing: Printing) -> None:
     slo = dict(task.options.slo_ns or {})
     view = rate_view(task.name, found, [*tried.values()], slo, attain)
     print_view(named(view, task.release), printing.chosen)
+    _tell_time(task)
     if root is not None:
         console.plain(f"kept in {root}")
 

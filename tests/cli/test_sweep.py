@@ -136,6 +136,19 @@ def test_a_stored_sweep_knows_its_points_whatever_varies(cli: Cli, small: Path) 
     assert all(each.summary is not None for each in points)
 
 
+def test_a_sweep_says_of_each_source_of_time_what_it_is_and_calls_an_estimate_one(
+    cli: Cli, small: Path
+) -> None:
+    words = ("sweep", small, "--num-gpu-blocks", "160", "--max-model-len", "1024", "--no-store")
+    modelled = cli(*words, "--gpu", "H100-SXM,L4", "--max-num-seqs", "4,8").err
+    for gpu in ("H100-SXM", "L4"):
+        said = f"note: time: roofline for llama-3.1-8b on {gpu}: an estimate, fitted to nothing\n"
+        assert modelled.count(said) == 1
+    assert (
+        "note: time: logical time" in cli(*words, "--cost", "pass:1ms", "--max-num-seqs", "4,8").err
+    )
+
+
 def test_no_limit_that_binds_is_said_of_a_sweep_and_of_a_comparison(cli: Cli, small: Path) -> None:
     roomy = ("--num-gpu-blocks", "4000", *FIXED)
     said = "no limit was ever binding in any configuration, so this comparison means nothing"

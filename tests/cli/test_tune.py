@@ -30,6 +30,7 @@ def test_a_search_ends_with_the_winner_the_front_what_mattered_and_the_line(
     assert "how much it mattered" in ran.out
     flags = f"--max-model-len 1024 --num-gpu-blocks-override 80 --max-num-seqs {winner}"
     assert f"vllm serve MODEL {flags}" in " ".join(ran.out.split())
+    assert "note: time: roofline for llama-3.1-8b on H100-SXM: an estimate" in ran.err
 
 
 def test_the_winner_is_the_best_of_the_points_in_the_json(cli: Cli, small: Path) -> None:
@@ -75,6 +76,7 @@ def test_the_highest_rate_is_found_with_what_was_tried(cli: Cli, small: Path) ->
     assert re.search(r"answer\s+--speedup [\d.]+: [\d.,]+ requests/s", ran.out)
     assert "holds" in ran.out
     assert "misses" in ran.out
+    assert "note: time: roofline" in ran.err
 
 
 @pytest.mark.parametrize(
