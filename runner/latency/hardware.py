@@ -1,7 +1,8 @@
 """What a GPU can do at most, by its datasheet; each row says where it was read.
 
 Compute is dense bf16 (no sparsity): several pages give the sparse figure as dense, which is twice
-as much. `unverified` names the fields of a row that nobody has compared with a vendor's page yet.
+as much. A link is told one way: half of what vendors print, who add both. `unverified` names the
+fields of a row that were compared with no page and no log yet.
 """
 
 from __future__ import annotations
@@ -51,7 +52,15 @@ class Gpu:
 
 GPUS: Final[tuple[Gpu, ...]] = (
     Gpu(
-        "H100-SXM", 989, 3350, 80, 79.19, 132, 450, "hmc-tech.com comparison; BLIS hardware_config"
+        "H100-SXM",
+        989,
+        3350,
+        80,
+        79.19,
+        132,
+        450,
+        "hpctech.co.jp, both H100; hmc-tech.com comparison; BLIS hardware_config",
+        ("memory_gib",),
     ),
     Gpu(
         "H100-PCIe",
@@ -61,8 +70,8 @@ GPUS: Final[tuple[Gpu, ...]] = (
         79.19,
         114,
         64,
-        "datasheet, from memory",
-        ("bf16_tflops", "bandwidth_gb_s", *_MEMORY),
+        "hpctech.co.jp, both H100; docs.nvidia.com launchpad h100-mig (2 TB/s, 114 SMs)",
+        ("memory_gib",),
     ),
     Gpu(
         "H200",
@@ -76,8 +85,29 @@ GPUS: Final[tuple[Gpu, ...]] = (
         measured_tflops=790,
         measured_gb_s=4300,
     ),
-    Gpu("A100-40GB", 312, 1555, 40, 39.49, 108, 300, "hmc-tech.com comparison"),
-    Gpu("A100-80GB-SXM", 312, 2039, 80, 79.19, 108, 300, "BLIS hardware_config"),
+    Gpu(
+        "A100-40GB",
+        312,
+        1555,
+        40,
+        39.49,
+        108,
+        300,
+        "glennklockwood.com of NVIDIA's datasheet; hmc-tech.com; PC2 Paderborn's device query "
+        "(42,405,855,232 bytes)",
+        (),
+    ),
+    Gpu(
+        "A100-80GB-SXM",
+        312,
+        2039,
+        80,
+        79.19,
+        108,
+        300,
+        "glennklockwood.com of NVIDIA's datasheet; BLIS hardware_config",
+        ("memory_gib",),
+    ),
     Gpu(
         "A100-80GB-PCIe",
         312,
@@ -86,10 +116,21 @@ GPUS: Final[tuple[Gpu, ...]] = (
         79.19,
         108,
         32,
-        "datasheet, from memory",
-        ("bandwidth_gb_s", *_MEMORY),
+        "thundercompute.com table; the chip and PCIe 4.0 as in the other A100",
+        ("memory_gib",),
     ),
-    Gpu("L40S", 362, 864, 48, 44.4, 142, 32, "mullet.se datasheet table; BLIS hardware_config"),
+    Gpu(
+        "L40S",
+        362,
+        864,
+        48,
+        44.4,
+        142,
+        32,
+        "mullet.se datasheet table; BLIS hardware_config; torch's own message in "
+        "stepfun-ai/Step-Video-T2V issue 8 (44.42 GiB)",
+        ("num_sms", "link_gb_s"),
+    ),
     Gpu(
         "L4",
         121,
