@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from schedbench.runner.torch.attn.interface import AttnInput
 
+TILE: Final = 128  # tokens of a chunk a call, so that few keys are computed that none of them sees
 ALIKE: Final = 16  # decodes a call, the shortest first: all are padded to the longest of theirs
 
 
@@ -56,7 +57,7 @@ class LoopAttention:
 
 
 class BatchedSdpa:
-    """SDPA over gathered keys: decodes of similar length in one call, each chunk in one.
+    """SDPA over gathered keys: decodes of similar length in one call, a tile of a chunk in one.
 
     The query heads of a group stand in the query axis beside each other, so that keys and values
     are never repeated. Places behind a row's end hold whatever its blocks last held: they are
@@ -84,7 +85,10 @@ class BatchedSdpa:
             begin, end = begins[row], begins[row + 1]
             length = int(batch.seq_lens_host[row])
             k, v = gather(keys, batch, row, length), gather(values, batch, row, length)
-            out[begin:end] = _chunk(q[begin:end], k, v)
+            for first in range(begin, end, TILE):
+                last = min(first + TILE, end)
+                seen = length - (end - last)
+                out[first:last] = _chunk(q[first:last], k[:seen], v[:seen])
         return out
 
 

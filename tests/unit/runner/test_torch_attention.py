@@ -10,7 +10,12 @@ from kernel_figures import ROWS, SHAPES, kernel_error, spec_of  # noqa: E402
 
 import schedbench.runner.torch.attn.select as selecting  # noqa: E402
 from schedbench.errors import InvariantError, UsageError  # noqa: E402
-from schedbench.runner.torch.attn.reference import BatchedSdpa, LoopAttention  # noqa: E402
+from schedbench.runner.torch.attn.reference import (  # noqa: E402
+    ALIKE,
+    TILE,
+    BatchedSdpa,
+    LoopAttention,
+)
 from schedbench.runner.torch.attn.select import (  # noqa: E402
     choose,
     random_pass,
@@ -120,9 +125,13 @@ def test_the_fused_silu_equals_the_plain_one(triton_paged: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "width", "page"), SHAPES)
-def test_batched_sdpa_equals_the_loop(heads: int, kv_heads: int, width: int, page: int) -> None:
+def test_batched_sdpa_equals_the_loop_over_tiles_and_decodes_of_many_lengths(
+    heads: int, kv_heads: int, width: int, page: int
+) -> None:
     spec = spec_of(heads, kv_heads, width)
-    q, k, v, batch = random_pass(ROWS, spec, CPU, torch.float32, block_size=page)
+    decodes, chunks = [(1, 37 * n % 300) for n in range(2 * ALIKE)], [(2 * TILE + 1, 0), (TILE, 70)]
+    rows = [*ROWS, *decodes, *chunks]
+    q, k, v, batch = random_pass(rows, spec, CPU, torch.float32, block_size=page, padding=3)
     expected = LoopAttention(torch.float64)(q.double(), k.double(), v.double(), batch)
     assert relative_error(BatchedSdpa()(q, k, v, batch), expected) < 1e-6
 
