@@ -133,7 +133,8 @@ def _refuse(config: dict[str, Any]) -> None:
     family = config.get("model_type")
     if family not in FAMILIES:
         raise UnsupportedError(
-            f"the model config's model_type {family!r}: modelled are {', '.join(FAMILIES)}"
+            f"the model config's model_type {family!r}: modelled are {', '.join(FAMILIES)}; "
+            "--runner torch --frontend hf runs some more"
         )
     _refuse_fields(config, _OWN_DECODER)
     refuse_attention(config)
