@@ -68,6 +68,9 @@ class SegmentIdentity:
         self._hash_through((index + 1) * hasher.block_size + hasher.lookahead_tokens)
         return self._hashes[index]
 
+    def block_hashes(self, first: int, end: int) -> list[int]:
+        return [self.block_hash(index) for index in range(first, end)]
+
     def rehash(self) -> None:
         num_tokens = len(self._hashes) * self._hasher.block_size + self._hasher.lookahead_tokens
         self._hashes.clear()

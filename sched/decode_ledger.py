@@ -49,6 +49,10 @@ class DecodeLedger:
         self.context_tokens -= computed + self.index - began
         return computed, began
 
+    def opens_at(self, request: Request) -> int:
+        """The passes, modulo the block size, in which a request opens a block."""
+        return (self.joined[request] - self._computed[request]) % self.block_size
+
     def computed_before(self, request: Request, index: int) -> int:
         return self._computed[request] + index - self.joined[request]
 

@@ -226,7 +226,7 @@ def pass_is_folded(scheduler: Scheduler, transfers: TransferState) -> int:
     pool = scheduler.kv_cache.pool
     before = pool.num_free
     while transfers.deferred and transfers.deferred[0][0] <= transfers.folded_passes:
-        pool.free_blocks(reversed(transfers.deferred.popleft()[1]))
+        pool.free_blocks(transfers.deferred.popleft()[1])
     return pool.num_free - before
 
 
@@ -273,7 +273,7 @@ def failed_loads(
         transfers.failed |= waiting
         return running
     for block_id in dependent:
-        scheduler.kv_cache.pool.forget(block_id)
+        scheduler.kv_cache.pool.forget([block_id])
     return waiting | running
 
 

@@ -38,6 +38,11 @@ class BlockNames:
     def block_hash(self, index: int) -> int:
         return self._shared[index] if index < len(self._shared) else self._own + index
 
+    def block_hashes(self, first: int, end: int) -> list[int]:
+        shared = len(self._shared)
+        own = range(self._own + max(first, shared), self._own + max(end, shared))
+        return [*self._shared[first:end], *own]
+
     def next_input(
         self, num_tokens: int, num_kept: int, update: StreamingUpdate, *, redo: bool
     ) -> None:

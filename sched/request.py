@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Sequence
 
 
 class RequestStatus(IntEnum):
@@ -52,6 +53,10 @@ class PrefixIdentity(Protocol):
 
     def block_hash(self, index: int) -> int:
         """Hash of full block `index`, chained over all tokens before it."""
+        ...
+
+    def block_hashes(self, first: int, end: int) -> Sequence[int]:
+        """Hashes of full blocks `first` to `end - 1`."""
         ...
 
     def next_input(

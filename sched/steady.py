@@ -10,12 +10,15 @@ it is enough to know the pass in which it began to decode (`_joined`); then
 
 so that a run of k such passes is a handful of additions. The decoding requests' own counters stand
 still meanwhile and are caught up with when one of them ends or when anything else wants to look
-(`leave`). Admissions happen between runs, by the very admission loop, with the decodes' tokens
-taken off its budget beforehand.
+(`leave`). Blocks are those of decode_blocks.py.
 
-Whatever this room does not cover - a request in the middle of its prefill, a pool too short,
-drafts, a pause, a grammar that may reject a token, a policy of one's own - takes the plain way, and
-both give equal passes. With a pass in flight, see steady_ahead.py.
+A pass with prompts is made by the very loops, with the decodes' tokens taken off its budget
+beforehand: the prompt in hand, if there is one, by the running loop's own function, then the
+admission loop. The prompt in hand was cut by the budget, so that it is the last one running.
+
+Whatever this room does not cover - several prompts in hand, a pool too short, drafts, a pause, a
+grammar that may reject a token, a policy of one's own - takes the plain way, and both give equal
+passes. With a pass in flight, see steady_ahead.py.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedbench.sched.blocked_head import BlockedHead
+from schedbench.sched.decode_blocks import blocks_of
 from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold, stop_status
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import EngineCoreOutputs, ModelRunnerOutput
 from schedbench.sched.request import FINISH_REASON
-from schedbench.sched.scheduler import PauseState
+from schedbench.sched.running_loop import schedule_one
+from schedbench.sched.scheduler import PauseState, Scheduler
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
 
     from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
-    from schedbench.sched.scheduler import Scheduler
 
 Ended = list[tuple["Request", int]]  # requests, and the passes they decoded in while put aside
 
@@ -77,9 +80,11 @@ class SteadyDecodes:
         self._budget = scheduler.config.tokens_of_pass
         self._caches = scheduler.config.enable_prefix_caching
         self._ledger = DecodeLedger(scheduler.config.block_size)
+        self._blocks = blocks_of(scheduler, self._ledger)
         self._head = BlockedHead()
         self._is_in = False
-        self._has_chunk = False
+        self._chunk: Request | None = None  # the prompt in hand
+        self._must_leave = False
         self._wait = 0
 
     @property
@@ -97,27 +102,31 @@ class SteadyDecodes:
         `in_step`: whether requests all got a token in the pass before. From here on each gets one
         in every pass, so that a pass is the time between two tokens.
         """
+        scheduler = self._scheduler
         if self._is_in:
-            return not self._has_chunk and 0 < len(self._ledger) <= self._budget
-        if not self._possible or self._scheduler.pause_state is not PauseState.UNPAUSED:
+            return not self._must_leave and 0 < len(self._ledger) <= self._budget
+        if not self._possible or scheduler.pause_state is not PauseState.UNPAUSED:
             return False
         if self._wait:
             self._wait -= 1
             return False
-        running = self._scheduler.running
+        running = scheduler.running
         if not 0 < len(running) <= self._budget:
             return False
-        if any(r.num_tokens - r.num_computed_tokens != 1 or r.is_prefill_chunk for r in running):
+        chunk = running[-1] if is_chunk(running[-1]) else None
+        decodes = running if chunk is None else running[:-1]
+        if not decodes or any(is_chunk(request) for request in decodes):
             return False
-        if any(is_looked_at(self._scheduler, request) for request in running):
+        if any(is_looked_at(scheduler, request) for request in running):
             return False
-        if not in_step(running):
+        if (chunk is not None and not self._may_hold(chunk)) or not in_step(decodes):
             return False
-        self._ledger = DecodeLedger(self._scheduler.config.block_size)
+        self._ledger = DecodeLedger(scheduler.config.block_size)
+        self._blocks = blocks_of(scheduler, self._ledger)
         self._head.clear()
-        self._is_in, self._has_chunk = True, False
-        for request in running:
-            self._ledger.join(request, tokens_left(self._scheduler, request))
+        self._is_in, self._must_leave, self._chunk = True, False, chunk
+        for request in decodes:
+            self._join(request)
         return True
 
     def leave(self) -> Ended:
@@ -137,7 +146,9 @@ class SteadyDecodes:
             self._head.clear()
 
     def wants_admission(self) -> bool:
-        """Whether somebody waits who may be let in, as far as is known."""
+        """Whether the next pass may have prompts in it, as far as is known."""
+        if self._chunk is not None:
+            return True
         return self._head.verdict is None and len(self._scheduler.queues) > 0
 
     def longest_run(self) -> int:
@@ -152,7 +163,7 @@ class SteadyDecodes:
         scheduler, ledger = self._scheduler, self._ledger
         run = state_before(scheduler, ledger, self._head.verdict or Verdict.QUEUES_EMPTY)
         run.num_passes = num_passes
-        self._take_blocks(num_passes)
+        self._blocks.take(num_passes)
         ledger.advance(num_passes)
         freed = scheduler.blocks_freed_finish
         run.ended = self._end([])
@@ -160,16 +171,20 @@ class SteadyDecodes:
         return run
 
     def schedule_admissions(self) -> SchedulerOutput | None:
-        """Schedule a pass of all decodes and whoever can be admitted beside them.
+        """Schedule a pass of all decodes, the prompt in hand and whoever can be admitted.
 
-        None if blocks are too short for the decodes themselves.
+        None if blocks are too short for those that run.
         """
-        scheduler, ledger = self._scheduler, self._ledger
-        if ledger.opened(1) > scheduler.kv_cache.pool.num_free:
+        scheduler, ledger, chunk = self._scheduler, self._ledger, self._chunk
+        room = scheduler.kv_cache.pool.num_free - ledger.opened(1)
+        if room < 0 or (chunk is not None and not self._has_room(chunk, room)):
             return None
-        self._take_blocks(1)
+        self._blocks.take(1)
         this_pass = scheduler.start_pass(throttle_prefills=False)
         this_pass.put_aside(len(ledger), ledger.context_tokens)
+        if chunk is not None:
+            verdict, _ = schedule_one(scheduler, this_pass, chunk, len(scheduler.running) - 1)
+            assert verdict is Verdict.CONTINUED
         this_pass.admission_stop = scheduler.admit(this_pass)
         self._head.note(scheduler, this_pass)
         return scheduler.close_pass(this_pass)
@@ -180,25 +195,43 @@ class SteadyDecodes:
         self._ledger.advance(1)
         finished: list[tuple[Request, str]] = []
         gone = self._end(finished)
-        admitted = [grant.request for grant in output.prefills]
-        sampled = {r.request_id: 1 for r in admitted if not r.is_prefill_chunk}
+        prompts = [grant.request for grant in output.prefills]
+        sampled = {r.request_id: 1 for r in prompts if not r.is_prefill_chunk}
         outputs = fold(scheduler, output, ModelRunnerOutput(sampled))
-        if outputs.finished:  # of those just admitted
+        if outputs.finished:  # of those with prompts
             self._head.clear()
         outputs.finished[:0] = finished
-        for request in admitted:
-            if request.is_prefill_chunk or is_looked_at(scheduler, request):
-                self._has_chunk = True
-            elif not request.is_finished:
-                self._ledger.join(request, tokens_left(scheduler, request))
+        self._chunk = None
+        for request in prompts:
+            if request.is_finished:
+                continue
+            if is_looked_at(scheduler, request):
+                self._must_leave = True
+            elif not request.is_prefill_chunk:
+                self._join(request)
+            elif request is scheduler.running[-1] and self._may_hold(request):
+                self._chunk = request
+            else:
+                self._must_leave = True
         return outputs, gone
 
-    def _take_blocks(self, num_passes: int) -> None:
-        """Open the blocks of the next passes, and hash those that become full in them."""
-        pool = self._scheduler.kv_cache.pool
-        pool.take(self._ledger.opened(num_passes))  # type: ignore[attr-defined]
-        if self._caches:
-            pool.num_cached += self._ledger.opened(num_passes, shift=1)
+    def _join(self, request: Request) -> None:
+        """Put a request aside that decodes from the next pass on."""
+        self._ledger.join(request, tokens_left(self._scheduler, request))
+        self._blocks.join(request)
+
+    def _may_hold(self, chunk: Request) -> bool:
+        """Whether a prompt in hand gets all that is left of a budget, and nobody stands behind."""
+        return not self._scheduler.config.threshold and chunk.num_output_placeholders == 0
+
+    def _has_room(self, chunk: Request, num_free: int) -> bool:
+        """Whether the budget and the blocks that decodes leave suffice for the prompt in hand."""
+        config, kv_cache = self._scheduler.config, self._scheduler.kv_cache
+        computed = chunk.num_computed_tokens
+        wanted = min(chunk.num_tokens - computed, config.max_model_len - 1 - computed)
+        granted = min(wanted, self._budget - len(self._ledger))
+        held = len(chunk.block_ids) or chunk.num_blocks
+        return granted > 0 and kv_cache.blocks_for(computed + granted) - held <= num_free
 
     def _end(self, finished: list[tuple[Request, str]]) -> Ended:
         """End the requests whose last token came in the pass just done, adding to `finished`."""
@@ -221,15 +254,20 @@ class SteadyDecodes:
         num_passes = self._ledger.index - began
         request.num_tokens += num_passes
         request.num_computed_tokens = computed + num_passes
-        computed = request.num_computed_tokens
-        hold_blocks(self._scheduler, request, computed, computed)
+        self._blocks.part(request, computed + num_passes)
         return num_passes
 
 
+def is_chunk(request: Request) -> bool:
+    """Whether a running request has more to compute than its newest token."""
+    return request.is_prefill_chunk or request.num_tokens - request.num_computed_tokens != 1
+
+
 def is_looked_at(scheduler: Scheduler, request: Request) -> bool:
-    """Whether its fold does more than count: a grammar, min_tokens, encoder outputs to let go."""
+    """Whether its fold does more than count: a grammar, min_tokens, a session, encoder outputs."""
     has_grammar = request.grammar is not None and request.grammar.tokens_left is not None
-    return has_grammar or request.min_tokens > 0 or scheduler.encoder_cache.is_used_by(request)
+    waits = has_grammar or request.min_tokens > 0 or request.resumable
+    return waits or scheduler.encoder_cache.is_used_by(request)
 
 
 def tokens_left(scheduler: Scheduler, request: Request, num_coming: int = 0) -> int:
@@ -256,7 +294,7 @@ def state_before(scheduler: Scheduler, ledger: DecodeLedger, stop: Verdict) -> D
         opens=ledger.opens.copy(),
         phase=ledger.index % ledger.block_size,
         num_free=pool.num_free,
-        num_bare=pool.num_bare,  # type: ignore[attr-defined]
+        num_bare=pool.num_bare,
         num_cached=pool.num_cached,
         stop=stop,
         num_running=len(scheduler.running),
@@ -293,10 +331,10 @@ def finish(scheduler: Scheduler, request: Request, finished: list[tuple[Request,
 
 
 def is_possible(scheduler: Scheduler) -> bool:
-    """Whether the short way covers what a scheduler is set up for."""
+    """Whether the short way covers what a scheduler is set up for; not one of somebody's own."""
     config = scheduler.config
     return (
-        isinstance(scheduler.kv_cache, CountingKVCache)
+        type(scheduler) is Scheduler
         and not scheduler.hooks
         and scheduler.return_path is None
         and scheduler.transfers is None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from schedbench.sched.blocked_head import BlockedHead
 from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold
+from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.steady import (
@@ -47,7 +48,8 @@ class SteadyAhead:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._possible = is_possible(scheduler)
+        counts = isinstance(scheduler.kv_cache, CountingKVCache)
+        self._possible = counts and is_possible(scheduler)
         self._budget = scheduler.config.tokens_of_pass
         self._caches = scheduler.config.enable_prefix_caching
         self._ledger = DecodeLedger(scheduler.config.block_size)

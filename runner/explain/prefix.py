@@ -12,6 +12,8 @@ from schedbench.runner.watch import Watcher
 from schedbench.workloads.reuse import shared_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from schedbench.results.arrays import Ints
     from schedbench.runner.explain.rerun import Rerun
     from schedbench.runner.replay import Replay
@@ -46,9 +48,9 @@ class PrefixWatcher(Watcher):
             return
         cache = pool.cache
 
-        def noting(block_id: int, block_hash: int) -> None:
-            self._cached_once.add(block_hash)
-            cache(block_id, block_hash)
+        def noting(block_ids: Sequence[int], block_hashes: Sequence[int]) -> None:
+            self._cached_once.update(block_hashes)
+            cache(block_ids, block_hashes)
 
         pool.cache = noting
 

@@ -92,14 +92,9 @@ class KVCacheManager:
         """
         if not self.enable_prefix_caching:
             return []
-        hit: list[int] = []
-        get, block_hash = self.pool.get_cached_block, request.identity.block_hash
         behind = max(self.config.hash_lookahead_tokens, 1)
-        for index in range((request.num_tokens - behind) // self.block_size):
-            block_id = get(block_hash(index))
-            if block_id is None:
-                break
-            hit.append(block_id)
+        full = (request.num_tokens - behind) // self.block_size
+        hit = self.pool.cached_prefix(request.identity.block_hashes(0, full))
         if hit and self.config.drops_last_block:
             hit.pop()
         return hit
@@ -151,14 +146,18 @@ class KVCacheManager:
             return
         if self.config.prefill_lookahead_tokens:
             full = min(full, self._hashable(request, num_tokens) // self.block_size)
-        for index in range(request.num_cached_blocks, full):
-            self.pool.cache(request.block_ids[index], request.identity.block_hash(index))
-        request.num_cached_blocks = max(full, request.num_cached_blocks)
+        first = request.num_cached_blocks
+        if full > first:
+            hashes = request.identity.block_hashes(first, full)
+            self.pool.cache(request.block_ids[first:full], hashes)
+            request.num_cached_blocks = full
 
     def free(self, request: Request) -> int:
         """Return a request's blocks, tail first; returns how many became free."""
         before = self.pool.num_free
-        self.pool.free_blocks(reversed(self.take_blocks(request)))
+        known = self.config.kv_role is None  # a load that fails takes hashes away
+        num_hashed = request.num_cached_blocks if known else None
+        self.pool.free_blocks(self.take_blocks(request), num_hashed)
         return self.pool.num_free - before
 
     def take_blocks(self, request: Request) -> list[int]:

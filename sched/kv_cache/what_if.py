@@ -28,7 +28,16 @@ class WhatIfPool:
         self._own: Iterator[int] = iter(pool.free_queue)
         self._tail: deque[int] = deque()
 
-    def get_cached_block(self, block_hash: int) -> int | None:
+    def cached_prefix(self, block_hashes: Iterable[int]) -> list[int]:
+        found: list[int] = []
+        for block_hash in block_hashes:
+            block_id = self._cached_block(block_hash)
+            if block_id is None:
+                break
+            found.append(block_id)
+        return found
+
+    def _cached_block(self, block_hash: int) -> int | None:
         for block_id in self._pool.blocks_with(block_hash):
             if block_id not in self._bare:
                 return block_id
@@ -54,12 +63,14 @@ class WhatIfPool:
         self.num_free -= count
         return taken
 
-    def cache(self, block_id: int, block_hash: int) -> None:
-        self._cached.setdefault(block_hash, block_id)
+    def cache(self, block_ids: Sequence[int], block_hashes: Sequence[int]) -> None:
+        for block_id, block_hash in zip(block_ids, block_hashes, strict=True):
+            self._cached.setdefault(block_hash, block_id)
 
-    def free_blocks(self, block_ids: Iterable[int]) -> None:
+    def free_blocks(self, block_ids: Sequence[int], num_hashed: int | None = None) -> None:
+        del num_hashed  # what was hashed here does not count
         bare: list[int] = []
-        for block_id in block_ids:
+        for block_id in reversed(block_ids):
             count = self._refs[block_id] = self._ref_count(block_id) - 1
             if count == 0:
                 self.num_free += 1

@@ -112,8 +112,8 @@ def _hash_is_lost(scheduler: Scheduler) -> None:
 
 def _hash_is_anothers(scheduler: Scheduler) -> None:
     pool, block_id = scheduler.kv_cache.pool, scheduler.running[0].block_ids[0]
-    pool.forget(block_id)
-    pool.cache(block_id, 12345)
+    pool.forget([block_id])
+    pool.cache([block_id], [12345])
 
 
 def _cached_blocks_are_miscounted(scheduler: Scheduler) -> None:

@@ -100,6 +100,52 @@ def test_both_ways_give_equal_rows(trace: Trace, config: SchedulerConfig) -> Non
     assert outcome(trace, config, short_way=True) == outcome(trace, config, short_way=False)
 
 
+@st.composite
+def shared_prefixes(draw: st.DrawFn) -> Trace:
+    """Prompts and answers along the paths of a small tree, in hash blocks of 8 tokens."""
+    rows = draw(st.integers(2, 30))
+    numbers: dict[tuple[int, ...], int] = {}
+    columns: dict[str, list[Any]] = {
+        "arrival_ns": [0, *sorted(draw(_ints(rows - 1, 0, 60_000_000)))],
+        "prompt_tokens": draw(_ints(rows, 1, 90)),
+        "output_tokens": draw(_ints(rows, 1, 50)),
+        "priority": draw(_ints(rows, 0, 1)),
+        "hash_ids": [],
+        "output_hash_ids": [],
+    }
+    known_outputs = draw(st.booleans())
+    for prompt, output in zip(columns["prompt_tokens"], columns["output_tokens"], strict=True):
+        turns = draw(_ints(4, 0, 1))  # where the path leaves others, if it does
+        path = tuple(turns[block] if block < len(turns) else 0 for block in range(18))
+        ids = [
+            numbers.setdefault(path[: block + 1], len(numbers))
+            for block in range((prompt + output) // 8)
+        ]
+        columns["hash_ids"].append(ids[: prompt // 8])
+        columns["output_hash_ids"].append(ids[prompt // 8 :])
+    if not known_outputs:
+        del columns["output_hash_ids"]
+    return Trace.from_columns(columns, hash_block_tokens=8)
+
+
+def _ints(count: int, low: int, high: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(low, high), min_size=count, max_size=count)
+
+
+@settings(max_examples=120)
+@given(shared_prefixes(), configs(), st.integers(1, 16), st.data())
+def test_both_ways_give_equal_rows_where_prefixes_are_shared(
+    trace: Trace, config: SchedulerConfig, tightness: int, data: st.DataObject
+) -> None:
+    size = data.draw(st.sampled_from([1, 4, 8, 16]))
+    flags = config.as_dict() | {
+        "block_size": size,
+        "num_gpu_blocks": 160 // size + 2 + 600 // (size * tightness),
+    }
+    tried = SchedulerConfig(**flags)
+    assert outcome(trace, tried, short_way=True) == outcome(trace, tried, short_way=False)
+
+
 @settings(max_examples=30)
 @given(traces(), configs())
 def test_counted_blocks_give_the_rows_of_numbered_ones(

@@ -29,6 +29,9 @@ class Alone:
     def block_hash(self, index: int) -> int:
         return hash((self._name, index))
 
+    def block_hashes(self, first: int, end: int) -> list[int]:
+        return [self.block_hash(index) for index in range(first, end)]
+
     def next_input(self, num_tokens: int, num_kept: int, update: object) -> None:
         raise NotImplementedError
 

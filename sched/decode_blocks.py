@@ -1,0 +1,108 @@
+"""Blocks of decodes that are put aside: opened and hashed pass by pass, nobody walked.
+
+A request opens a block where its computed tokens are a multiple of the block size, and has one full
+in the pass before. Where blocks are counted, how many do so is all that matters. Where they have
+numbers, they are handed out in running order, which is the order in which requests joined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedbench.sched.kv_cache.counting import CountingKVCache
+
+if TYPE_CHECKING:
+    from schedbench.sched.decode_ledger import DecodeLedger
+    from schedbench.sched.request import Request
+    from schedbench.sched.scheduler import Scheduler
+
+
+class CountedBlocks:
+    """Blocks as numbers of blocks."""
+
+    def __init__(self, scheduler: Scheduler, ledger: DecodeLedger) -> None:
+        self._pool = scheduler.kv_cache.pool
+        self._ledger = ledger
+        self._size = scheduler.config.block_size
+        self._caches = scheduler.config.enable_prefix_caching
+
+    def join(self, request: Request) -> None:
+        """Nothing is known of a single request."""
+
+    def part(self, request: Request, num_tokens: int) -> None:
+        """Note the blocks of a request that holds so many tokens, and those of them with a hash."""
+        request.num_blocks = -(-num_tokens // self._size)
+        if self._caches:
+            request.num_cached_blocks = num_tokens // self._size
+
+    def take(self, num_passes: int) -> None:
+        """Open the blocks of the next passes, and hash those that become full in them."""
+        self._pool.take(self._ledger.opened(num_passes))  # type: ignore[attr-defined]
+        if self._caches:
+            self._pool.num_cached += self._ledger.opened(num_passes, shift=1)
+
+
+class NumberedBlocks:
+    """Blocks by id, in vLLM's order."""
+
+    def __init__(self, scheduler: Scheduler, ledger: DecodeLedger) -> None:
+        self._pool = scheduler.kv_cache.pool
+        self._ledger = ledger
+        self._size = scheduler.config.block_size
+        self._caches = scheduler.config.enable_prefix_caching
+        self._openers: list[dict[Request, int]] = [{} for _ in range(self._size)]  # by phase
+        self._places: dict[Request, int] = {}  # the phase of each
+        self._num_joined = 0
+
+    def join(self, request: Request) -> None:
+        """Let a request that has just joined the ledger open blocks."""
+        place = self._places[request] = self._ledger.opens_at(request)
+        self._openers[place][request] = self._num_joined
+        self._num_joined += 1
+
+    def part(self, request: Request, num_tokens: int) -> None:
+        """Take a request out; what it holds is known, how many tokens they are does not matter."""
+        del num_tokens
+        del self._openers[self._places.pop(request)][request]
+
+    def take(self, num_passes: int) -> None:
+        """Open the blocks of the next passes, and hash those that become full in them."""
+        size, index, pool = self._size, self._ledger.index, self._pool
+        for at in range(index, index + num_passes):
+            opening, filling = self._openers[at % size], self._openers[(at + 1) % size]
+            if not self._caches:
+                filling = {}
+            if not opening:
+                for request in filling:
+                    self._hash(request)
+            elif not filling:
+                for request, block_id in zip(
+                    opening, pool.get_new_blocks(len(opening)), strict=True
+                ):
+                    request.block_ids.append(block_id)
+            else:
+                self._in_order(opening, filling)
+
+    def _in_order(self, opening: dict[Request, int], filling: dict[Request, int]) -> None:
+        """Both in the same pass: in running order, for a block that is opened loses its hash."""
+        for request, _ in sorted((opening | filling).items(), key=_second):
+            if request in opening:
+                request.block_ids += self._pool.get_new_blocks(1)
+            if request in filling:
+                self._hash(request)
+
+    def _hash(self, request: Request) -> None:
+        last = len(request.block_ids) - 1
+        self._pool.cache([request.block_ids[last]], [request.identity.block_hash(last)])
+        request.num_cached_blocks = last + 1
+
+
+def _second(pair: tuple[Request, int]) -> int:
+    return pair[1]
+
+
+def blocks_of(scheduler: Scheduler, ledger: DecodeLedger) -> CountedBlocks | NumberedBlocks:
+    """Blocks of the kind that a scheduler keeps."""
+    if isinstance(scheduler.kv_cache, CountingKVCache):
+        return CountedBlocks(scheduler, ledger)
+    return NumberedBlocks(scheduler, ledger)
