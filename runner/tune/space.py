@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final, TypeAlias
 
 LOG_FROM: Final = 8
@@ -31,16 +33,30 @@ class Range:
         """The nearest value that is easy to read."""
         if not self.whole:
             return round(value, 3)
-        step = max(1, 1 << (int(value).bit_length() - 1) >> (FINENESS.bit_length() - 1))
+        power = max(int(value), 1).bit_length() - 1
+        step = max(1, 1 << power >> (FINENESS.bit_length() - 1))
         return int(min(max(round(value / step) * step, self.low), self.high))
 
     def clipped(self, value: float) -> float | int:
         return self.snapped(min(max(value, self.low), self.high))
 
+    def at(self, share: float) -> float | int:
+        """The value that lies so far between `low` (0) and `high` (1)."""
+        if self.is_log:
+            return self.snapped(self.low * (self.high / self.low) ** share)
+        return self.snapped(self.low + (self.high - self.low) * share)
+
+    def share(self, value: float) -> float:
+        """How far a value lies between `low` (0) and `high` (1)."""
+        if self.low == self.high:
+            return 0.0
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
     @property
     def middle(self) -> float | int:
-        middle = (self.low * self.high) ** 0.5 if self.is_log else (self.low + self.high) / 2
-        return self.snapped(middle)
+        return self.at(0.5)
 
 
 @dataclass(frozen=True)
@@ -60,9 +76,17 @@ class Choices:
             return min(self.values, key=lambda each: abs(each - value))
         return self.values[0]
 
+    def at(self, share: float) -> Any:  # noqa: ANN401 - one of the values
+        """The value that lies so far between the first (0) and the last (1)."""
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+    def share(self, value: Any) -> float:  # noqa: ANN401 - one of the values
+        """How far a value lies between the first (0) and the last (1)."""
+        return (self.values.index(value) + 0.5) / len(self.values)
+
     @property
     def middle(self) -> Any:  # noqa: ANN401 - one of the values
-        return self.values[len(self.values) // 2]
+        return self.at(0.5)
 
     @property
     def high(self) -> Any:  # noqa: ANN401 - one of the values
@@ -82,23 +106,34 @@ def first_points(space: Space, known: Mapping[str, Any]) -> list[Point]:
     return [point for place, point in enumerate(found) if point not in found[:place]]
 
 
-def neighbours(space: Space, point: Mapping[str, Any], reach: float) -> list[Point]:
-    """Points beside one, a flag at a time; `reach` is a share of each range."""
-    found: list[Point] = []
+def spread(space: Space, count: int, seed: int) -> list[Point]:
+    """So many points all over the space: of every flag's range each part of it in one of them.
+
+    A Latin hypercube: a range is cut into `count` equal parts, and shuffled.
+    """
+    random = Random(seed)  # noqa: S311 - no secret
+    columns = {}
     for name, each in space.items():
-        for value in _beside(each, point[name], reach):
-            moved = {**point, name: value}
-            if moved != point and moved not in found:
-                found.append(moved)
-    return found
+        parts = random.sample(range(count), count)
+        columns[name] = [each.at((part + random.random()) / count) for part in parts]
+    return [{name: column[n] for name, column in columns.items()} for n in range(count)]
 
 
-def _beside(each: Range | Choices, value: Any, reach: float) -> list[Any]:  # noqa: ANN401
-    if isinstance(each, Choices):
-        place = each.values.index(value)
-        return [each.values[p] for p in (place - 1, place + 1) if 0 <= p < len(each.values)]
-    if each.is_log:
-        factor = (each.high / each.low) ** reach
-        return [each.clipped(value / factor), each.clipped(value * factor)]
-    step = (each.high - each.low) * reach
-    return [each.clipped(value - step), each.clipped(value + step)]
+def beside(space: Space, point: Point, known: Sequence[Point]) -> list[Point]:
+    """New points beside one, a flag at a time, each half way to what is known on that side.
+
+    Where nothing is known on a side it is half way to the end. The longest way comes first, so
+    that whoever asks again and again closes in on the best from afar.
+    """
+    found: list[tuple[float, Point]] = []
+    for name, each in space.items():
+        line = [each.share(other[name]) for other in known if {**other, name: point[name]} == point]
+        here = each.share(point[name])
+        lower = max((share for share in line if share < here), default=0.0)
+        upper = min((share for share in line if share > here), default=1.0)
+        for there in (lower, upper):
+            moved = {**point, name: each.at((here + there) / 2)}
+            if moved not in known and moved != point:
+                found.append((abs(there - here), moved))
+    found.sort(key=lambda gap_and_point: -gap_and_point[0])
+    return [moved for _, moved in found]
