@@ -20,6 +20,7 @@ from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
+from schedbench.runner.draft_terms import draft_terms
 from schedbench.runner.express import COVERED, ExpressReplay
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.following import replay_class
@@ -365,6 +366,7 @@ def _finish(
         tables.itl(),
         slo=options.slo_ns,
         warmup_ns=options.warmup_ns,
+        drafts=draft_terms(config),
     )
     if isinstance(sink, RunFolder):
         sink.write_manifest(manifest)
