@@ -61,7 +61,7 @@ def of_pass(run: "StoredRun", typed: str, replaying: "Replaying") -> "View":
 
 
 def of_preemptions(run: "StoredRun", replaying: "Replaying") -> "View":
-    """Who was evicted, by whom, and the least change that ends it."""
+    """Who was evicted, by whom, and what ends it."""
     from schedbench.results.explain.preemptions import Preemptions
     from schedbench.results.explain.preemptions_view import preemptions_view
     from schedbench.runner.explain.preemptions import PreemptionWatcher

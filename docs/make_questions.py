@@ -86,7 +86,7 @@ QUESTIONS = (
         1,
         "Why does my server preempt so much? Who is hit again and again?",
         ("explain runs/chat --preemptions",),
-        "The recompute tax, who is hit how often, and the least change of each flag that ends it.",
+        "The recompute tax, who is hit how often, and a change of each flag that ends it.",
     ),
     Question(
         2,
@@ -238,7 +238,7 @@ QUESTIONS = (
             "explain runs/real --no-what-if",
         ),
         (
-            "Real passes of a tiny model here, on a busy CPU ([gpu.md](gpu.md)): whose the time was, how "
+            "Real passes of a tiny model on a busy CPU ([gpu.md](gpu.md)): whose the time was, how "
             "far each pass is from what its work should take, and how many are beyond it."
         ),
         needs="torch",

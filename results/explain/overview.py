@@ -138,7 +138,7 @@ def _next(run: StoredRun, summary: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield f"--request {first.name}", f"waited longest: {duration(first.waited_ns)}"
         yield "--waiting", "who waited for what, and who instead"
     if summary["preempted"]:
-        yield "--preemptions", "who was evicted, and the least change that ends it"
+        yield "--preemptions", "who was evicted, and what ends it"
     if summary["prefix_query_tokens"]:
         share = percent(summary["prefix_hit_share"])
         yield "--prefix", f"{share} of the prompt tokens were hit"

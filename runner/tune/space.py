@@ -11,8 +11,14 @@ from typing import Any, Final, TypeAlias
 LOG_FROM: Final = 8
 """Times the low end: from here on a range is searched by factors, not by steps."""
 
-FINENESS: Final = 16
-"""A whole number is cut to a sixteenth of its power of two, so that people can read it."""
+COARSE: Final = 4
+FINE: Final = 16
+"""A whole number is cut to a quarter of its power of two, so that people can read it, and so that
+few numbers are left to choose from; beside the best, when those are used up, to a sixteenth."""
+
+COARSE_STEP: Final = 0.005
+FINE_STEP: Final = 0.001
+"""The same of a number that is not whole."""
 
 Point: TypeAlias = dict[str, Any]
 
@@ -29,22 +35,25 @@ class Range:
     def is_log(self) -> bool:
         return self.low > 0 and self.high / self.low >= LOG_FROM
 
-    def snapped(self, value: float) -> float | int:
+    def snapped(self, value: float, *, fine: bool = False) -> float | int:
         """The nearest value that is easy to read."""
         if not self.whole:
-            return round(value, 3)
+            step = FINE_STEP if fine else COARSE_STEP
+            return self.clipped(round(round(value / step) * step, 3))
         power = max(int(value), 1).bit_length() - 1
-        step = max(1, 1 << power >> (FINENESS.bit_length() - 1))
-        return int(min(max(round(value / step) * step, self.low), self.high))
+        whole_step = max(1, (1 << power) // (FINE if fine else COARSE))
+        return self.clipped(round(value / whole_step) * whole_step)
 
     def clipped(self, value: float) -> float | int:
-        return self.snapped(min(max(value, self.low), self.high))
+        """The value itself, or the end of the range that it lies beyond."""
+        kept = min(max(value, self.low), self.high)
+        return int(kept) if self.whole else kept
 
-    def at(self, share: float) -> float | int:
+    def at(self, share: float, *, fine: bool = False) -> float | int:
         """The value that lies so far between `low` (0) and `high` (1)."""
         if self.is_log:
-            return self.snapped(self.low * (self.high / self.low) ** share)
-        return self.snapped(self.low + (self.high - self.low) * share)
+            return self.snapped(self.low * (self.high / self.low) ** share, fine=fine)
+        return self.snapped(self.low + (self.high - self.low) * share, fine=fine)
 
     def share(self, value: float) -> float:
         """How far a value lies between `low` (0) and `high` (1)."""
@@ -76,7 +85,7 @@ class Choices:
             return min(self.values, key=lambda each: abs(each - value))
         return self.values[0]
 
-    def at(self, share: float) -> Any:  # noqa: ANN401 - one of the values
+    def at(self, share: float, *, fine: bool = False) -> Any:  # noqa: ANN401, ARG002 - one of them
         """The value that lies so far between the first (0) and the last (1)."""
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
@@ -123,17 +132,20 @@ def beside(space: Space, point: Point, known: Sequence[Point]) -> list[Point]:
     """New points beside one, a flag at a time, each half way to what is known on that side.
 
     Where nothing is known on a side it is half way to the end. The longest way comes first, so
-    that whoever asks again and again closes in on the best from afar.
+    that whoever asks again and again closes in on the best from afar; numbers that are hard to
+    read come last.
     """
-    found: list[tuple[float, Point]] = []
+    found: list[tuple[bool, float, Point]] = []
     for name, each in space.items():
         line = [each.share(other[name]) for other in known if {**other, name: point[name]} == point]
         here = each.share(point[name])
         lower = max((share for share in line if share < here), default=0.0)
         upper = min((share for share in line if share > here), default=1.0)
         for there in (lower, upper):
-            moved = {**point, name: each.at((here + there) / 2)}
-            if moved not in known and moved != point:
-                found.append((abs(there - here), moved))
-    found.sort(key=lambda gap_and_point: -gap_and_point[0])
-    return [moved for _, moved in found]
+            for fine in (False, True):
+                moved = {**point, name: each.at((here + there) / 2, fine=fine)}
+                if moved not in known and moved != point:
+                    found.append((fine, -abs(there - here), moved))
+                    break
+    found.sort(key=lambda each: each[:2])
+    return [moved for _, _, moved in found]

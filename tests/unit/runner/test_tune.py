@@ -58,10 +58,11 @@ def test_a_snapped_value_stays_in_its_range_and_near_what_was_asked(
 ) -> None:
     each = Range(low, low + span)
     value = low + share * span
-    snapped = each.snapped(value)
-    assert low <= snapped <= low + span
-    assert abs(snapped - value) <= max(1, value / 16)
-    assert each.snapped(snapped) == snapped or snapped in (low, low + span)
+    for fine, part in ((False, 4), (True, 16)):
+        snapped = each.snapped(value, fine=fine)
+        assert low <= snapped <= low + span
+        assert abs(snapped - value) <= max(1, value / part)
+        assert each.snapped(snapped, fine=fine) == snapped or snapped in (low, low + span)
 
 
 def test_points_beside_one_differ_in_one_flag_stay_inside_and_close_in_on_it() -> None:
@@ -82,7 +83,7 @@ def test_points_beside_one_differ_in_one_flag_stay_inside_and_close_in_on_it() -
 def test_spread_points_have_one_in_every_part_of_a_range(flags: int, count: int, seed: int) -> None:
     space: Space = {str(n): Range(0.0, 1000.0 * count, whole=False) for n in range(flags)}
     for name in space:
-        parts = [each[name] // 1000 for each in spread(space, count, seed)]
+        parts = [int(each[name] / 1000 - 1e-5) for each in spread(space, count, seed)]
         assert sorted(parts) == [*range(count)]
 
 
