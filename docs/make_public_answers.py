@@ -156,7 +156,7 @@ ANSWERS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "The last lines: for how long passes with drafts were full, and what that cost.",
+        "The last lines: how much of full passes drafts take, and for how long.",
     ),
     Question(
         21,

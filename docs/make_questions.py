@@ -258,8 +258,8 @@ QUESTIONS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "The last lines: for how long passes with drafts were full, how many drafts were cut off, "
-        "how many decodes were left out, and what is kept for the drafter.",
+        "The last lines: how much of full passes drafts take and for how long, how many were cut "
+        "off, how many decodes were left out, and what is kept for the drafter.",
     ),
     Question(
         20,

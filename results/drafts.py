@@ -78,12 +78,12 @@ def drafts_told(summary: Mapping[str, Any]) -> str:
         of_wanted = percent(ratio(found["cut_tokens"], found["wanted_tokens"]))
         cut = f"{number(found['cut_tokens'])} cut off ({of_wanted})"
     if not found["full"]["passes"]:
-        return f"shrink no batch: no pass with drafts was full · {cut}"
+        return f"take nothing from others: no pass with drafts was full · {cut}"
     time = percent(ratio(found["full"]["ns"], summary["busy_ns"]))
     share = percent(found["share_of_full"])
     left_out, kept = found["left_out"], found["kept_tokens"]
     parts = (
-        f"shrink the batch in {time} of the time: full, and {share} of it drafts",
+        f"take {share} of the passes that are full with them, {time} of the time",
         cut,
         f"decodes left out {number(left_out)} times" if left_out else "",
         f"{number(kept)} tokens kept for the drafter" if kept else "",

@@ -71,4 +71,4 @@ def test_drafts_that_are_cut_off_are_those_that_decodes_lose_in_full_passes(
 def test_drafts_that_fit_everywhere_are_said_to_shrink_nothing(tmp_path: Path) -> None:
     flags = {**FULL, "max_num_batched_tokens": 4096, "num_speculative_tokens": 2}
     told = drafts_told(Case(CROWD, flags).stored(tmp_path).summary)
-    assert told == "shrink no batch: no pass with drafts was full · none cut off"
+    assert told == "take nothing from others: no pass with drafts was full · none cut off"
