@@ -11,6 +11,7 @@ every machine; and one that was cut short goes on as if it had not been.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -193,11 +194,26 @@ class Search:
 
     def _beside(self) -> list[Point]:
         """Points beside the best, along the flags that make a difference there."""
-        if not self.whole:
+        bests = self._bests()
+        if not bests:
             return []
-        best = self.whole[0].point
+        best = bests[-1]
         space = {k: v for k, v in self.problem.space.items() if not self._is_idle(k, best)}
-        return beside(space, best, [each.point for each in self.tried])
+        return beside(space, best, [each.point for each in self.tried], bests[:-1])
+
+    def _bests(self) -> list[Point]:
+        """The points that were the best when they were tried; the last one still is.
+
+        One that is as good as another is none: to move from one to the next wins nothing.
+        """
+        found: list[Point] = []
+        lowest = math.inf
+        for each in self.tried:
+            rank = math.inf if each.summary is None else self.problem.goal.rank(each.summary)[0]
+            if rank < lowest:
+                found.append(each.point)
+                lowest = rank
+        return found
 
     def _is_idle(self, name: str, best: Point) -> bool:
         """Whether a flag was moved from the best, twice and by itself, and it made no difference.

@@ -128,16 +128,20 @@ def spread(space: Space, count: int, seed: int) -> list[Point]:
     return [{name: column[n] for name, column in columns.items()} for n in range(count)]
 
 
-def beside(space: Space, point: Point, known: Sequence[Point]) -> list[Point]:
+def beside(
+    space: Space, point: Point, known: Sequence[Point], earlier: Sequence[Point] = ()
+) -> list[Point]:
     """New points beside one, a flag at a time, each half way to what is known on that side.
 
     Where nothing is known on a side it is half way to the end. The longest way comes first, so
     that whoever asks again and again closes in on the best from afar; numbers that are hard to
-    read come last.
+    read come last. What is known beside `earlier` bests that only other flags tell apart from
+    `point` counts as known beside it.
     """
     found: list[tuple[bool, float, Point]] = []
     for name, each in space.items():
-        line = [each.share(other[name]) for other in known if {**other, name: point[name]} == point]
+        bases = [point, *(base for base in earlier if base[name] == point[name])]
+        line = [each.share(other[name]) for other in known if {**other, name: point[name]} in bases]
         here = each.share(point[name])
         lower = max((share for share in line if share < here), default=0.0)
         upper = min((share for share in line if share > here), default=1.0)
