@@ -1,6 +1,6 @@
 """`schedbench explain`: why a run went as it did."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +55,7 @@ class Question:
         bool,
         typer.Option(
             "--preemptions",
-            help="Who was evicted, by whom, at what cost, and the least change that ends it.",
+            help="Who was evicted, by whom, at what cost, and what ends it.",
             rich_help_panel=QUESTION,
         ),
     ] = False
@@ -76,10 +76,19 @@ class Question:
         ),
     ] = False
 
+    @property
+    def _asked(self) -> int:
+        asked = [self.request, self.pass_, self.preemptions, self.waiting, self.prefix]
+        return sum(each not in (None, False) for each in asked)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is asked that is answered by watching a replay."""
+        return self._asked > 0
+
     def check(self) -> None:
         """Raises UsageError for more than one question."""
-        asked = [self.request, self.pass_, self.preemptions, self.waiting, self.prefix]
-        if sum(each not in (None, False) for each in asked) > 1:
+        if self._asked > 1:
             raise UsageError(
                 "--request, --pass, --preemptions, --waiting and --prefix are questions of their "
                 "own: ask one at a time"
@@ -136,7 +145,21 @@ def explain(
         stored = StoredRun.open(run, allow_incomplete=True).of_a_replay("explain")
     refuse_untold(stored, "explain")
     view = _view(stored, question, replaying)
+    if question.is_any:
+        view = replace(view, warnings=(*_cut_short(stored), *view.warnings))
     print_view(named(view, stored.release), printing.chosen)
+
+
+def _cut_short(run: "StoredRun") -> list[str]:
+    """What to say of an answer about a run that was interrupted."""
+    from schedbench.runner.explain.rerun import same_times
+
+    if run.is_complete or run.manifest.get("stalled"):
+        return []
+    known = f"{run.path} was cut short after {run.passes(['pass']).num_rows:,} passes"
+    if same_times(run) is None:
+        return [f"{known}, and this is about those"]
+    return [f"{known}; this is about a replay that goes on to the end, and is equal up to there"]
 
 
 def _view(run: "StoredRun", question: Question, replaying: Replaying) -> "View":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from schedbench.cli.progress import LiveLine, ReplayProgress
 from schedbench.cli.values import parse_count
 from schedbench.errors import SchedbenchError
+from schedbench.runner.draft_terms import draft_terms
 from schedbench.runner.explain.rerun import Rerun, look_on, rerun_of
 from schedbench.runner.explain.trials import try_changes
 
@@ -60,7 +61,7 @@ def of_pass(run: "StoredRun", typed: str, replaying: "Replaying") -> "View":
 
 
 def of_preemptions(run: "StoredRun", replaying: "Replaying") -> "View":
-    """Who was evicted, by whom, and the least change that ends it."""
+    """Who was evicted, by whom, and what ends it."""
     from schedbench.results.explain.preemptions import Preemptions
     from schedbench.results.explain.preemptions_view import preemptions_view
     from schedbench.runner.explain.preemptions import PreemptionWatcher
@@ -105,7 +106,12 @@ def summary_of(rerun: Rerun, seen: "Watched") -> "dict[str, Any]":
 
     tables = (seen.rows.passes.table(), seen.rows.requests.table(), seen.rows.itl.table())
     options = rerun.options
-    return summarize(*tables, slo=options.slo_ns, warmup_ns=options.warmup_ns)
+    return summarize(
+        *tables,
+        slo=options.slo_ns,
+        warmup_ns=options.warmup_ns,
+        drafts=draft_terms(rerun.config),
+    )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`schedbench gate`: a replay against a baseline, for CI."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,15 +114,46 @@ def gate(
     )
     setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
     tell_if_sample(trace, "gate")
+    window = _window(window, known)
     loaded = Input(trace, reading, window).load()
     replayed = replace(setup.options, short_way=not decisions.no_steady)
     run = _run(loaded, replace(setup, options=replayed), run_setup)
     if gating.update:
-        write_baseline(gating.baseline, run, setup, keep_passes=gating.keep_passes)
+        if known is not None:
+            _tell_changes(gating, known, run, setup)
+        typed = {name: text for name, text in asdict(window).items() if text is not None}
+        write_baseline(gating.baseline, run, setup, window=typed, keep_passes=gating.keep_passes)
         console.plain(f"wrote {gating.baseline}; look at it before you commit it")
         return
     assert known is not None
     _tell(hold(gating.baseline, known, run, setup), setup.config.release, gating, printing)
+
+
+def _window(typed: Window, known: "dict[str, Any] | None") -> Window:
+    """The part of the trace that is asked for, else that of the baseline."""
+    kept = ((known or {}).get("trace") or {}).get("window")
+    if typed != Window() or not kept:
+        return typed
+    told = " ".join(f"--{name.rstrip('_')} {text}" for name, text in kept.items())
+    console.note(f"{told}, as in the baseline")
+    return Window(**kept)
+
+
+def _tell_changes(gating: Gating, known: "dict[str, Any]", run: "Run", setup: "Setup") -> None:
+    """What a baseline that is written over said otherwise."""
+    from schedbench.results.gate import Status
+    from schedbench.runner.gate import gate as hold
+
+    try:
+        result = hold(gating.baseline, known, run, setup)
+    except RunStoreError as error:
+        console.note(f"{gating.baseline} was another run's: {error}")
+        return
+    changed = [each for each in result.checks if each.status is not Status.OK]
+    if not changed:
+        console.plain(f"{gating.baseline} said the same")
+    for each in changed:
+        console.plain(f"{each.key}: {each.expected} -> {each.actual}")
 
 
 def _is_needed(gating: Gating) -> bool:

@@ -78,7 +78,8 @@ def sweep(
 
     schedbench sweep conv.csv --max-num-seqs 32:256:x2 --num-gpu-blocks 2000,6000
 
-    Exit code 3 means that no point finished; 130 that it was interrupted, with what is there shown.
+    Points without a result have a row, a reason, and are counted in a warning at the end. Exit code
+    3 means that no point finished; 130 that it was interrupted, with what is there shown.
     """
     executing.check()
     make_pool = executing.pool()
@@ -150,15 +151,18 @@ def _plan(
 
 
 def _folder(storing: Storing, resume: Path | None, trace: "Trace", plan: "Plan") -> Path | None:
+    from schedbench.runner.sweep import fixed_of
     from schedbench.runner.sweep_folder import new_sweep_folder, resumed_sweep_folder
 
     if sum((storing.no_store, storing.out is not None, resume is not None)) > 1:
         raise UsageError("--out, --resume and --no-store exclude each other: give one")
     if storing.no_store:
         return None
+    fixed = fixed_of(plan)
     if resume is not None:
-        return resumed_sweep_folder(trace, resume)
-    about = {"axes": dict(plan.axes), "command_line": list(plan.options.command_line)}
+        return resumed_sweep_folder(trace, resume, fixed)
+    line = list(plan.options.command_line)
+    about = {"axes": dict(plan.axes), "fixed": fixed, "command_line": line}
     return new_sweep_folder(trace, about, storing.out)
 
 

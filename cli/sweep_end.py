@@ -1,12 +1,13 @@
 """What a sweep ends with: the table, what was assumed, and where the runs are."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
-from schedbench.cli.causes import upgrade_sheets, upgrades
+from schedbench.cli.causes import VERSION, upgrade_sheets, upgrades
 from schedbench.cli.options import Printing
 from schedbench.cli.release import named, release_of
 from schedbench.cli.serving import spelling
@@ -15,6 +16,11 @@ from schedbench.cli.values import FLAGS, shown_option
 if TYPE_CHECKING:
     from schedbench.runner.sweep import Outcome, Plan
     from schedbench.workloads.trace import Trace
+
+_WITHOUT_RESULT = {"stalled": "stalled", "refused": "refused", "failed": "failed by a fault"}
+
+IN_PLACE = "  (in place of --out, if that was given)"
+"""The two exclude each other."""
 
 
 def show(
@@ -53,7 +59,13 @@ def show(
             for point, each in zip(view.data, outcomes, strict=True)
         ]
         view = replace(view, sheets=(*view.sheets, *sheets), data=data)
+    elif causes and VERSION in plan.axes and not _are_kept(outcomes):
+        console.note(
+            "where the releases part, and what makes them, is told from stored runs: leave out "
+            "--no-store"
+        )
     print_view(view, printing.chosen)
+    _tell_failed(outcomes)
     for description in _times(plan, outcomes):
         console.note(f"time: {description}")
     if plan.options.assumed:
@@ -68,6 +80,18 @@ def _times(plan: "Plan", outcomes: list["Outcome"]) -> list[str]:
     return list(dict.fromkeys(settled(point, plan)[1].deployment.description for point in ran))
 
 
+def _are_kept(outcomes: list["Outcome"]) -> bool:
+    return any(each.path is not None for each in outcomes)
+
+
+def _tell_failed(outcomes: list["Outcome"]) -> None:
+    """How many points have no result, the last thing said: the reasons may have scrolled away."""
+    kinds = Counter(each.status for each in outcomes if each.status != "complete")
+    if kinds and len(outcomes) > kinds.total():
+        told = ", ".join(f"{count} {_WITHOUT_RESULT[kind]}" for kind, count in kinds.items())
+        console.warning(f"{kinds.total()} of {len(outcomes)} points have no result: {told}")
+
+
 def label_of(name: str) -> str:
     """An axis as the table heads it."""
     return (shown_option(name) if name in FLAGS else spelling(name)).removeprefix("--")
@@ -78,7 +102,7 @@ def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) ->
         return
     if missing:
         console.plain(f"{missing} points are missing; the same command goes on with")
-        console.plain(f"  --resume {folder}")
+        console.plain(f"  --resume {folder}{IN_PLACE}")
         return
     console.plain(f"kept in {folder}")
     fastest = _best(outcomes, lambda summary: -(summary["ttft_ns"]["p99"] or 0))

@@ -12,6 +12,8 @@ from schedbench.errors import OutputError
 if TYPE_CHECKING:
     from schedbench.workloads.trace import Trace
 
+_NOT_WRITTEN = {".csv", ".tsv", ".json", ".txt", ".xlsx", ".gz", ".zst", ".feather", ".arrow"}
+
 TraceToRead = Annotated[
     str, typer.Argument(metavar="TRACE", help="A trace of any known format, .gz and .zst included.")
 ]
@@ -39,7 +41,15 @@ class Target:
     ] = False
 
     def check(self) -> None:
-        """Before any work is done. Raises OutputError if the file is there and may not be lost."""
+        """Before any work is done. Raises OutputError if the file is there and may not be lost.
+
+        Also if its name promises a format that is not written.
+        """
+        if self.file.suffix.lower() in _NOT_WRITTEN:
+            raise OutputError(
+                f"{self.file}: a trace is written as Parquet, or as JSON Lines to a name that ends "
+                f"in .jsonl, and this name says neither; call it {self.file.stem}.parquet"
+            )
         if self.file.exists() and not self.force:
             raise OutputError(f"{self.file} is there already; give --force to write over it")
 

@@ -10,6 +10,7 @@ from schedbench.cli.print_view import print_view
 from schedbench.cli.progress import LiveLine
 from schedbench.cli.release import named
 from schedbench.cli.serve_line import serve_line, without_flag
+from schedbench.cli.sweep_end import IN_PLACE
 from schedbench.cli.values import parse_count, parse_share, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
 
@@ -40,7 +41,7 @@ def search_flags(task: "Task", printing: Printing) -> None:
     except KeyboardInterrupt:
         line.clear()
         if root is not None:
-            console.plain(f"the same command goes on with --resume {root}")
+            console.plain(f"the same command goes on with --resume {root}{IN_PLACE}")
         raise
     line.clear()
     _show(search, task, printing)

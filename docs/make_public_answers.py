@@ -1,9 +1,10 @@
 """Writes docs/public-traces.md: what the commands of docs/questions.md say on the public traces.
 
-python docs/make_public_answers.py TRACES     TRACES: the folder that holds them
+python docs/make_public_answers.py TRACES [NUMBER...]     TRACES: the folder that holds them
 
-The page has figures and no rows. Questions about priorities, clients and adapters are missing, for
-these traces have none, and so are those that no trace answers.
+Without numbers all questions are answered anew. The page has figures and no rows. Questions about
+priorities, clients and adapters are missing, for these traces have none, and so are those that no
+trace answers.
 """
 
 import sys
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from make_questions import DOCS, Question, answered, prepare, setup
+from make_questions import DOCS, Question, answered, prepare, section_in, setup
 
 PAGE = DOCS / "public-traces.md"
 CONV, CODE = "azure_2023_conv.csv.gz", "azure_2023_code.csv.gz"
@@ -28,7 +29,7 @@ Made by `make acceptance TRACES=DIR` on {day} with schedbench {version}: the com
 ISCA 2024; CC BY 4.0) and the Mooncake traces (Qin et al., FAST 2025; Apache-2.0), as published.
 Figures, and no rows. Times are those of the roofline for Llama-3.1-8B on an H100, an estimate.
 
-Numbers are those of the questions. 6, 8, 16 and 17 are more about a configuration than about a
+Numbers are those of the questions. 6, 16 and 17 are more about a configuration than about a
 trace; for 10, 18 and 20 these traces have no priorities, clients or adapters.
 
 ## The runs
@@ -91,6 +92,12 @@ ANSWERS = (
         "All seats were taken.",
     ),
     Question(
+        8,
+        "The engine is healthy but frozen: Running 0, Waiting N?",
+        (f"replay {CONV} --limit 2000 --speedup 3 --num-gpu-blocks 498 --out runs/frozen",),
+        "The longest prompt fits into this pool, and its answer does not.",
+    ),
+    Question(
         9,
         "Why is the prefix-cache hit rate 0 %, or strangely high?",
         ("explain runs/mooncake --prefix",),
@@ -149,7 +156,7 @@ ANSWERS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "Drafts take their share of the budget, and it binds for longer.",
+        "The last lines: how much of full passes drafts take, and for how long.",
     ),
     Question(
         21,
@@ -172,19 +179,24 @@ ANSWERS = (
 )
 
 
-def main(traces: Path) -> None:
+def main(traces: Path, numbers: list[int]) -> None:
     missing = [name for name in TRACES if not (traces / name).is_file()]
     if missing:
         raise SystemExit(f"{traces} lacks {', '.join(missing)}; they are needed for {PAGE.name}")
+    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     head = HEAD.format(day=datetime.now(UTC).date(), version=version("schedbench"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
         for trace in TRACES:
             (folder / trace).symlink_to((traces / trace).resolve())
-        parts = [head + setup(folder, SETUP), *(answered(each, folder) for each in ANSWERS)]
+        parts = [head + setup(folder, SETUP)]
+        for question in ANSWERS:
+            known = section_in(before, question)
+            is_kept = known and numbers and question.number not in numbers
+            parts.append(known if is_kept else answered(question, folder))
     PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [int(word) for word in sys.argv[2:]])

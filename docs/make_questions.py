@@ -86,7 +86,7 @@ QUESTIONS = (
         1,
         "Why does my server preempt so much? Who is hit again and again?",
         ("explain runs/chat --preemptions",),
-        "The recompute tax, who is hit how often, and the least change of each flag that ends it.",
+        "The recompute tax, who is hit how often, and a change of each flag that ends it.",
     ),
     Question(
         2,
@@ -238,8 +238,8 @@ QUESTIONS = (
             "explain runs/real --no-what-if",
         ),
         (
-            "Real passes of a tiny model on a CPU here ([gpu.md](gpu.md)): the scheduler's time in "
-            "a pass beside the device's."
+            "Real passes of a tiny model on a busy CPU ([gpu.md](gpu.md)): whose the time was, how "
+            "far each pass is from what its work should take, and how many are beyond it."
         ),
         needs="torch",
     ),
@@ -258,8 +258,8 @@ QUESTIONS = (
                 "--max-num-seqs 192 --spec-method draft_model --spec-tokens 0,3,7 --no-store"
             ),
         ),
-        "Drafts take their share: what a pass has left (budget), how many were scheduled for each "
-        "decode, and how much longer the budget binds.",
+        "The last lines: how much of full passes drafts take and for how long, how many were cut "
+        "off, how many decodes were left out, and what is kept for the drafter.",
     ),
     Question(
         20,

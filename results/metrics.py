@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from schedbench.results.arrays import codes, ints, ratio
+from schedbench.results.drafts import DraftTerms, draft_metrics, is_told
 from schedbench.results.pass_metrics import pass_metrics
 from schedbench.results.request_metrics import (
     arrived_since,
@@ -33,8 +34,9 @@ def summarize(
     *,
     slo: Mapping[str, int] | None = None,
     warmup_ns: int = 0,
+    drafts: DraftTerms | None = None,
 ) -> dict[str, Any]:
-    """All metrics of a run.
+    """All metrics of a run; `drafts` is given for one with speculative decoding.
 
     Latencies are those of finished requests; the ones that arrived before `warmup_ns` are left out
     of latencies and goodput, and of nothing else. `itl` comes without them already. `slo` bounds
@@ -58,6 +60,7 @@ def summarize(
         **latency,
         **({"goodput": goodput(requests, slo, since_ns, end_ns)} if slo else {}),
         **pass_side,
+        **({"drafts": draft_metrics(passes, drafts)} if drafts and is_told(passes) else {}),
         **request_side,
         **victims(requests),
         "recomputed_share": ratio(request_side["recomputed_tokens"], scheduled),

@@ -8,6 +8,7 @@ from schedbench.results.latency_sheet import latency_sheet
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
 
+_MOST_IN_FLIGHT: Final = 8  # passes
 _LINE: Final = 66  # characters beside a name, of the 80 that a terminal has
 _LABELLED: Final = {
     "binding_limit": "binding limit",
@@ -97,12 +98,26 @@ def _goodput(summary: Mapping[str, Any]) -> str:
 
 def _passes(summary: Mapping[str, Any]) -> str:
     makespan = summary["makespan_ns"]
-    busy = percent(summary["busy_ns"] / makespan) if makespan else "-"
+    busy = _busy(summary)
     return _joined(
-        f"{number(summary['passes'])} in {duration(makespan)} ({busy} busy)",
+        f"{number(summary['passes'])} in {duration(makespan)} ({busy})",
         f"{number(summary['tokens_scheduled'])} tokens scheduled",
         f"budget {percent(summary['budget']['used_share'])} used",
     )
+
+
+def _busy(summary: Mapping[str, Any]) -> str:
+    """The part of the time with a pass; where recorded ones overlap, how many at a time.
+
+    A pass in flight starts before the one ahead of it ends, so the last one ends a little later
+    than `start_ns + duration_ns` says: by that, and no more, all of the time can be exceeded.
+    """
+    busy, makespan = summary["busy_ns"], summary["makespan_ns"]
+    if not makespan:
+        return "- busy"
+    if (busy - makespan) * summary["passes"] > busy * _MOST_IN_FLIGHT:
+        return f"{busy / makespan:,.2f} passes at a time"
+    return f"{percent(min(busy / makespan, 1.0))} busy"
 
 
 def _preemption(summary: Mapping[str, Any]) -> str:

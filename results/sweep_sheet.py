@@ -1,10 +1,11 @@
 """A sweep as one table: a row a configuration, the best of each column marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from schedbench.results.catalog import CATALOG, Better, flatten
+from schedbench.results.drafts import drafts_told
 from schedbench.results.metric_column import ColumnOfCells, metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
 from schedbench.results.units import NOTHING, percent
@@ -32,7 +33,12 @@ _CHUNKS: Final = {
     "mixed_pass_ns.p99": "mixed p99",
     "budget.used_share_of_time": "budget used",
 }
-_DRAFTS: Final = {"drafts_per_decode": "drafts/decode", "budget.tokens_max": "budget"}
+_DRAFTS: Final = {
+    "drafts_per_decode": "drafts/decode",
+    "drafts.cut_tokens": "cut off",
+    "drafts.left_out": "left out",
+    "budget.tokens_max": "budget",
+}
 _BLOCKS: Final = {"kv.used_share_mean": "KV mean", "queues.waiting_mean": "waiting"}
 _VICTIMS: Final = {"requests_preempted": "evicted", "preemptions_max": "worst hit"}
 
@@ -62,6 +68,8 @@ _MEANINGS: Final = {
     "beside the decodes, once for each decode",
     "drafts_per_decode": "drafts/decode: drafts scheduled for each decode; budget: tokens of a "
     "pass after the slots that drafts take",
+    "drafts.cut_tokens": "cut off: drafts that a full pass had no room for; left out: how often a "
+    "full pass had none for a decode",
     "preemptions_max": "evicted: how many requests; worst hit: how often the one hit most",
 }
 """What has no room in a heading."""
@@ -103,7 +111,8 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
         _pareto_column(numbers),
     ]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
-    note = "\n".join([_NOTE, *(meaning for key, meaning in _MEANINGS.items() if key in shown)])
+    meanings = [meaning for key, meaning in _MEANINGS.items() if key in shown]
+    note = "\n".join([_NOTE, *meanings, *_drafts(points, flags)])
     sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
     failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
@@ -117,6 +126,15 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     ]
     flat = _flat_sheet(points, numbers, flags)
     return View(title, (sheet,), flat, data, (*warnings, *failures))
+
+
+def _drafts(points: Sequence[SweepPoint], flags: Sequence[str]) -> Iterator[str]:
+    """Whether drafts make the batch smaller, at each point, where that is what varies."""
+    if not any(MORE_COLUMNS.get(flag.replace("-", "_")) is _DRAFTS for flag in flags):
+        return
+    for point in points:
+        if told := drafts_told(point.summary or {}):
+            yield f"{point.name}: drafts {told}"
 
 
 def _flag_column(points: Sequence[SweepPoint], flag: str) -> ColumnOfCells:

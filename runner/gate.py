@@ -164,9 +164,20 @@ def kept_passes(path: Path, baseline: Mapping[str, Any]) -> pa.Table | None:
     return table if passes_digest(table) == baseline["digests"]["passes"] else None
 
 
-def write_baseline(path: Path, run: Run, setup: Setup, *, keep_passes: bool = False) -> None:
-    """Write the baseline, and its pass log if told so or if one lies there. Raises OutputError."""
+def write_baseline(
+    path: Path,
+    run: Run,
+    setup: Setup,
+    *,
+    window: Mapping[str, str] | None = None,
+    keep_passes: bool = False,
+) -> None:
+    """Write the baseline, and its pass log if told so or if one lies there. Raises OutputError.
+
+    `window`: which part of the trace was taken, as it was typed.
+    """
     about = {name: run.manifest["trace"][name] for name in ("path", "digest", "requests")}
+    about |= {"window": dict(window)} if window else {}
     tables = (run.summary, run.passes, run.requests)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

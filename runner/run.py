@@ -20,6 +20,7 @@ from schedbench.results.warnings import warn
 from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
+from schedbench.runner.draft_terms import draft_terms
 from schedbench.runner.express import COVERED, ExpressReplay
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.following import replay_class
@@ -189,7 +190,7 @@ def replay(
             )
             stalled = _run(replaying, options, sink)
             told = runner.notes() if isinstance(runner, TellsNotes) else []
-            notes = [*told_of_prompts(trace, prepared), *told]
+            notes = [*told_of_prompts(trace, prepared), *told_of_loop(prepared, options), *told]
             return _finish(sink, manifest, config, options, stalled, notes)
 
 
@@ -238,6 +239,19 @@ def make_arrivals(
         case "closed":
             return ClosedLoop(source, options.think_ns)
     return OpenLoop(source)
+
+
+def told_of_loop(trace: Trace, options: ReplayOptions) -> list[str]:
+    """That a closed loop was asked for and the trace has none."""
+    if options.arrivals != "closed":
+        return []
+    if trace.has("after") and trace.table["after"].null_count < trace.num_requests:
+        return []
+    told = (
+        "--arrivals closed changed nothing: no request of the trace has an `after`, so that all "
+        "came as recorded; import the trace with one, or leave it out"
+    )
+    return [told]
 
 
 def make_source(trace: Trace, config: SchedulerConfig, *, keep_ids: bool = False) -> RequestSource:
@@ -365,6 +379,7 @@ def _finish(
         tables.itl(),
         slo=options.slo_ns,
         warmup_ns=options.warmup_ns,
+        drafts=draft_terms(config),
     )
     if isinstance(sink, RunFolder):
         sink.write_manifest(manifest)

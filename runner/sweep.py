@@ -194,11 +194,24 @@ def settled(point: Mapping[str, Any], plan: Plan) -> tuple[SchedulerConfig, Repl
     return deployment.config({**plan.flags, **flags}), options
 
 
+def fixed_of(plan: Plan) -> dict[str, Any]:
+    """What is the same at every point, and decides: flags, options, and the version of this."""
+    options = {k: v for k, v in _deciding(plan.options).items() if k not in plan.axes}
+    serving = {k: v for k, v in options.pop("deployment").items() if k not in plan.axes}
+    own = {"schedbench": version("schedbench"), "axes": sorted(plan.axes)}
+    return {**own, **plan.flags, **options, **serving}
+
+
+def _deciding(options: ReplayOptions) -> dict[str, Any]:
+    found = {name: value for name, value in vars(options).items() if name not in _UNTOLD}
+    found["events"] = [vars_of(event) for event in options.events]
+    found["deployment"] = options.deployment.as_dict()
+    return found
+
+
 def _name(job: Job, trace: Trace) -> str:
     """What varies, and a digest of everything that decides the run."""
-    options = {name: value for name, value in vars(job.options).items() if name not in _UNTOLD}
-    options["events"] = [vars_of(event) for event in job.options.events]
-    options["deployment"] = job.options.deployment.as_dict()
+    options = _deciding(job.options)
     code = [source_digest(spec) for spec in (job.options.scheduler, job.options.policy_class)]
     decided = [trace.digest, job.config.as_dict(), options, code, version("schedbench")]
     digest = hashlib.sha256(orjson.dumps(decided, option=orjson.OPT_SORT_KEYS)).hexdigest()

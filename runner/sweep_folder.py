@@ -34,15 +34,19 @@ def new_sweep_folder(
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OutputError(
                 f"{path} is there already. Give a new folder with --out, or take that {kind} up "
-                f"with --resume {path}"
+                f"with --resume {path} in its place"
             )
         (path / POINTS).mkdir(parents=True, exist_ok=True)
     write_json(path / SWEEP, {"trace": {"path": trace.path, "digest": trace.digest}, **about})
     return path
 
 
-def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
-    """The folder of an earlier sweep. Raises RunStoreError if it is none, or of another trace."""
+def resumed_sweep_folder(trace: Trace, path: Path, fixed: Mapping[str, Any] | None = None) -> Path:
+    """The folder of an earlier sweep; other values of its axes are more points of it.
+
+    Raises:
+        RunStoreError: it is none, or one of another trace or of other fixed settings.
+    """
     try:
         about = orjson.loads((path / SWEEP).read_bytes())
         known = about["trace"]["digest"]
@@ -57,7 +61,24 @@ def resumed_sweep_folder(trace: Trace, path: Path) -> Path:
             f"is {trace.digest}. Name the same trace, window and reading options, or leave "
             "--resume out"
         )
+    _same_settings(path, about.get("fixed"), fixed)
     return path
+
+
+def _same_settings(
+    path: Path, known: Mapping[str, Any] | None, fixed: Mapping[str, Any] | None
+) -> None:
+    """Points of other settings would stand in one table as if only its axes varied."""
+    if known is None or fixed is None:  # of a release that did not keep them
+        return
+    ours = orjson.loads(orjson.dumps(fixed, option=orjson.OPT_SERIALIZE_NUMPY, default=str))
+    apart = [name for name in {**known, **ours} if known.get(name) != ours.get(name)]
+    if apart:
+        told = ", ".join(f"{name} {known.get(name)} / {ours.get(name)}" for name in apart)
+        raise RunStoreError(
+            f"{path} holds a sweep of other settings ({told}); give the same ones, or leave "
+            "--resume out"
+        )
 
 
 class PointLog:

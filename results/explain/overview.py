@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedbench.results.catalog import flatten
+from schedbench.results.drafts import drafts_told
+from schedbench.results.explain.measured import measured_of, told_of
 from schedbench.results.explain.waiting import longest_waits, total_waits
 from schedbench.results.explain.what_if import WhatIfs, as_data
 from schedbench.results.explain.what_if_sheet import run_what_ifs
@@ -88,8 +90,11 @@ def _answers(run: StoredRun, summary: Mapping[str, Any]) -> Iterator[tuple[str, 
             p50, p99 = duration(found["p50"]), duration(found["p99"])
             yield name, f"p50 {p50} · p99 {p99} (n {number(found['n'])})"
     yield "preempted", _preempted(summary)
+    yield "drafts", drafts_told(summary)
     yield "KV blocks", f"{percent(summary['kv']['used_share_mean'])} used on average"
     yield "real time", _real_time(run)
+    if measured := measured_of(run):
+        yield from told_of(measured)
 
 
 def _real_time(run: StoredRun) -> str:
@@ -133,7 +138,7 @@ def _next(run: StoredRun, summary: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield f"--request {first.name}", f"waited longest: {duration(first.waited_ns)}"
         yield "--waiting", "who waited for what, and who instead"
     if summary["preempted"]:
-        yield "--preemptions", "who was evicted, and the least change that ends it"
+        yield "--preemptions", "who was evicted, and what ends it"
     if summary["prefix_query_tokens"]:
         share = percent(summary["prefix_hit_share"])
         yield "--prefix", f"{share} of the prompt tokens were hit"

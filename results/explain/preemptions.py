@@ -22,7 +22,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """The least change of one flag that ends preemption, found by replays; None: there is none."""
+    """A change of one flag that ends preemption, found by bisection; None: there is none."""
 
     flag: str
     was: float | int

@@ -13,6 +13,10 @@ from schedbench.results.units import NOTHING, duration, number, percent
 
 _TOP: Final = 5
 _BAR: Final = 24  # characters of the longest bar
+_BISECTED: Final = (
+    "by bisection: one step less does not end it; where preemptions rise and fall along a flag, "
+    "another value further off may"
+)
 _PRICE: Final = {
     "ttft_ns.p50": "TTFT p50",
     "ttft_ns.p99": "p99",
@@ -125,7 +129,7 @@ def _remedies(found: Preemptions) -> list[Sheet]:
     texts = ["as it was", *(in_words({each.flag: each.value}) for each in known)]
     replays = ["", *(number(each.replays) for each in known)]
     columns = [
-        (Heading("least change that ends it", is_number=False), [Cell(text) for text in texts]),
+        (Heading("change that ends it", is_number=False), [Cell(text) for text in texts]),
         *(
             metric_column(CATALOG[key], title, [each.get(key) for each in numbers])
             for key, title in _PRICE.items()
@@ -133,7 +137,8 @@ def _remedies(found: Preemptions) -> list[Sheet]:
         (Heading("replays"), [Cell(text, mark=Mark.QUIET) for text in replays]),
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
-    note = "\n".join([*(f"no answer: {each}" for each in none), *filter(None, [found.times])])
+    unanswered = [f"no answer: {each}" for each in none]
+    note = "\n".join([_BISECTED, *unanswered, *filter(None, [found.times])])
     return [Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)]
 
 

@@ -1,4 +1,4 @@
-"""The least change of a flag that ends preemption, bisected over real replays."""
+"""A change of one flag that ends preemption, bisected over real replays."""
 
 from __future__ import annotations
 

@@ -2,19 +2,23 @@
 
     point -> a short prefix of the trace -> no worse than the median? -> the whole trace
 
+Points come from three places: some all over the space; then, half and half, those that Optuna's
+sampler proposes, and those beside the best, which the prefix does not rule out.
+
 A batch has the same size on every machine and is told in order, so that a search is the same on
 every machine; and one that was cut short goes on as if it had not been.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from schedbench.runner.sweep import make_job, outcome_of, reuse
 from schedbench.runner.sweep_worker import Job, replay_job
-from schedbench.runner.tune.space import Point, Space, first_points, neighbours
+from schedbench.runner.tune.space import Point, Space, beside, first_points, spread
 from schedbench.runner.tune.study import POINT, PREFIX, STARTUP, Memory
 from schedbench.workloads.transform import slice_trace
 
@@ -32,8 +36,9 @@ if TYPE_CHECKING:
 BATCH: Final = 4
 PREFIX_SHARE: Final = 8  # the prefix has an eighth of the requests
 SHORTEST_PREFIX: Final = 100  # requests: below, a prefix says too little
-REFINED: Final = 3  # of the replays, the last third goes to the neighbours of the best
-REACHES: Final = (0.25, 0.12, 0.06, 0.03, 0.015)  # of a flag's range, one after the other
+SPREAD: Final = 4  # of the replays, the first quarter is spread evenly over the space
+REFINED: Final = 2  # of a batch after that, one half lies beside the best
+MOVES: Final = 2  # of one flag, after which it is known whether it makes a difference
 MOST_IDLE: Final = 8  # batches without a new point, after which there is nothing more to ask
 
 
@@ -156,13 +161,14 @@ class Search:
 
     def _batch(self, pool: Workers, size: int) -> None:
         number = self.memory.next_batch()
-        asked: list[tuple[Trial | None, Point]] = [(None, each) for each in self._own(size)]
+        own = self._own(size)
+        asked: list[tuple[Trial | None, Point]] = [(None, each) for each in own]
         asked += self.memory.ask(size - len(asked), number)
         new: list[Point] = []
         for _, point in asked:
             if self.find(point) is None and point not in new:
                 new.append(point)
-        self.tried += self._tried(pool, new)
+        self.tried += self._tried(pool, new, own)
         for place, (trial, point) in enumerate(asked):
             known = self.find(point)
             assert known is not None
@@ -171,34 +177,71 @@ class Search:
         if self.told is not None:
             self.told(self)
 
-    def _tried(self, pool: Workers, new: Sequence[Point]) -> list[Tried]:
-        """What comes of new points, in their order."""
+    def _tried(self, pool: Workers, new: Sequence[Point], own: Sequence[Point]) -> list[Tried]:
+        """What comes of new points, in their order; its `own` ones are not given up."""
         jobs = [(point, self.problem.job(point)) for point in new]
         ready = [(point, job) for point, job in jobs if isinstance(job, Job)]
-        replayed = iter(self._replayed(pool, ready))
+        replayed = iter(self._replayed(pool, ready, own))
         return [
             next(replayed) if isinstance(job, Job) else Tried(point, job) for point, job in jobs
         ]
 
     def _own(self, size: int) -> list[Point]:
         """Points that the sampler is not asked for: the first ones, and those around the best."""
-        space = self.problem.space
-        if not self.tried:
-            return first_points(space, self.problem.start())[:size]
-        whole = self.whole
-        if not whole or self.num_replayed < self.replays - self.replays // REFINED:
-            return []
-        for reach in REACHES:
-            beside = neighbours(space, whole[0].point, reach)
-            if new := [point for point in beside if self.find(point) is None]:
-                return new[:size]
-        return []
+        if new := [point for point in self._first() if self.find(point) is None]:
+            return new[:size]
+        return self._beside()[: size // REFINED]
 
-    def _replayed(self, pool: Workers, jobs: Sequence[tuple[Point, Job]]) -> list[Tried]:
+    def _beside(self) -> list[Point]:
+        """Points beside the best, along the flags that make a difference there."""
+        bests = self._bests()
+        if not bests:
+            return []
+        best = bests[-1]
+        space = {k: v for k, v in self.problem.space.items() if not self._is_idle(k, best)}
+        return beside(space, best, [each.point for each in self.tried], bests[:-1])
+
+    def _bests(self) -> list[Point]:
+        """The points that were the best when they were tried; the last one still is.
+
+        One that is as good as another is none: to move from one to the next wins nothing.
+        """
+        found: list[Point] = []
+        lowest = math.inf
+        for each in self.tried:
+            rank = math.inf if each.summary is None else self.problem.goal.rank(each.summary)[0]
+            if rank < lowest:
+                found.append(each.point)
+                lowest = rank
+        return found
+
+    def _is_idle(self, name: str, best: Point) -> bool:
+        """Whether a flag was moved from the best, twice and by itself, and it made no difference.
+
+        It is left where it is then.
+        """
+        value = self.problem.value_of
+        alike = [each for each in self.whole if {**each.point, name: best[name]} == best]
+        values = {value(each.summary) for each in alike}
+        return len(alike) > MOVES and len(values) == 1
+
+    def _first(self) -> list[Point]:
+        """Where a search begins: some points of note, then some all over the space."""
+        space = self.problem.space
+        count = self.replays // SPREAD
+        found = first_points(space, self.problem.start())
+        return [*found, *spread(space, max(0, count - len(found)), self.memory.seed)]
+
+    def _replayed(
+        self, pool: Workers, jobs: Sequence[tuple[Point, Job]], own: Sequence[Point]
+    ) -> list[Tried]:
         """Replay the prefix of each, and of those that it does not rule out the whole trace."""
         prefixes = self._prefixes(pool, [job for _, job in jobs])
-        bound = self._median()
-        ahead = [not self._is_worse(prefix, bound) for prefix in prefixes]
+        bound = self._bound()
+        ahead = [
+            point in own or not self._is_worse(prefix, bound)
+            for (point, _), prefix in zip(jobs, prefixes, strict=True)
+        ]
         left = [job for (_, job), goes_on in zip(jobs, ahead, strict=True) if goes_on]
         outcomes = iter(_in_order(pool, left))
         return [
@@ -219,10 +262,17 @@ class Search:
         }
         return [self.problem.value_of(found[place]) for place in range(len(jobs))]
 
-    def _median(self) -> float | None:
-        """Of the prefixes of the points replayed whole, once there are enough of them."""
+    def _bound(self) -> float | None:
+        """Beyond it a prefix rules its point out, once enough points are known whole.
+
+        The median of their prefixes; or that of the best, where the best has the worse one: then
+        a prefix tells little.
+        """
         known = [each.prefix for each in self.whole if each.prefix is not None]
-        return median(known) if len(known) >= STARTUP else None
+        if len(known) < STARTUP:
+            return None
+        worse = min if self.problem.goal.maximizes else max
+        return worse(median(known), known[0])
 
     def _is_worse(self, prefix: float | None, bound: float | None) -> bool:
         if prefix is None or bound is None:

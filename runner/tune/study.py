@@ -49,7 +49,7 @@ class Memory:
         if root is not None:
             storage = optuna.storages.JournalStorage(JournalFileBackend(str(root / JOURNAL)))
         self._space = space
-        self._seed = seed
+        self.seed = seed
         self.study = optuna.create_study(
             storage=storage,
             study_name="tune",
@@ -80,7 +80,7 @@ class Memory:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # both options are marked as experimental
             self.study.sampler = optuna.samplers.TPESampler(
-                seed=self._seed * 10_007 + batch,
+                seed=self.seed * 10_007 + batch,
                 n_startup_trials=STARTUP,
                 multivariate=True,
                 constant_liar=True,

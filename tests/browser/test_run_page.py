@@ -194,6 +194,21 @@ def test_runs_side_by_side_share_their_scales_and_their_zoom(
     assert page.inner_text("#row-title").startswith("Run A, pass ")
 
 
+@pytest.mark.parametrize("width", [900, 1100, 1280])
+def test_no_column_of_the_comparison_is_cut_off(
+    opened: Callable[..., Any], runs: list[StoredRun], tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "two.html"
+    path.write_text(run_page([Subject(run, ("a long warning " * 20,)) for run in runs]).html)
+    page = opened(path).page
+    page.set_viewport_size({"width": width, "height": 800})
+    hidden = page.evaluate(
+        "[...document.querySelectorAll('#summary .scroll')].map(b => b.scrollWidth - b.clientWidth)"
+    )
+    assert hidden
+    assert max(hidden) <= 0
+
+
 def test_a_thinned_run_shows_its_peaks_and_more_passes_on_zooming_in(
     opened: Callable[..., Any],
     runs: list[StoredRun],

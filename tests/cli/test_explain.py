@@ -68,7 +68,12 @@ def test_an_interrupted_run_is_explained_as_far_as_it_is_known(cli: Cli, tmp_pat
     (run.path / "manifest.json").write_text(json.dumps({**manifest, "complete": False}))
     ran = cli("explain", "run", "--no-what-if")
     assert "cut short" in ran.out
-    assert cli("explain", "run", "--preemptions", "--no-what-if").code == 0
+    asked = cli("explain", "run", "--preemptions", "--no-what-if")
+    assert asked.code == 0
+    passes = run.passes().num_rows
+    assert (
+        f"run was cut short after {passes:,} passes; this is about a replay that goes" in asked.err
+    )
 
 
 def test_measured_times_are_taken_as_they_were_recorded(cli: Cli, tmp_path: Path) -> None:

@@ -42,6 +42,27 @@ def test_a_run_passes_the_baseline_that_was_made_of_it(cli: Cli, small: Path) ->
     assert re.fullmatch(r"b: passed, \d+ checks · vLLM 0\.26\.0\n", ran.out)
 
 
+def test_a_baseline_keeps_the_part_of_the_trace_that_it_is_of(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, "--limit", "9", *MADE)
+    ran = cli("gate", small, "--baseline", "b.json")
+    assert ran.code == 0
+    assert "--limit 9, as in the baseline" in ran.err
+    assert cli("gate", small, *MADE).code == 0
+    assert json.loads(Path("b.json").read_text())["counters"]["requests"] == 9
+
+
+def test_a_baseline_that_is_written_over_is_held_against_the_new_one(cli: Cli, small: Path) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    assert "b.json said the same" in cli("gate", small, *MADE).err
+    known = json.loads(Path("b.json").read_text())
+    known["counters"]["preempted"] += 5
+    Path("b.json").write_text(json.dumps(known))
+    preempted = known["counters"]["preempted"]
+    assert f"preempted: {preempted} -> {preempted - 5}" in cli("gate", small, *MADE).err
+    other = cli("gate", small, "--max-num-seqs", "7", *MADE)
+    assert "was another run's: the baseline is of other flags (max_num_seqs" in other.err
+
+
 def test_a_baseline_keeps_flags_that_are_not_the_default_and_the_cost(
     cli: Cli, small: Path
 ) -> None:

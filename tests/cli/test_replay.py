@@ -166,3 +166,16 @@ def test_the_commands_named_at_the_end_can_be_run(cli: Cli, small: Path) -> None
     for line in ran.err.splitlines():
         if "schedbench" in line and line.startswith("what"):
             assert cli(*line.partition("schedbench ")[2].split()).code == 0
+
+
+def test_a_closed_loop_that_the_trace_has_none_of_is_said(cli: Cli, small: Path) -> None:
+    words = ("--num-gpu-blocks", "160", "--max-model-len", "1024", "--no-store")
+    ran = cli("replay", small, *words, "--arrivals", "closed")
+    assert "--arrivals closed changed nothing" in " ".join(ran.err.split())
+    assert "changed nothing" not in cli("replay", small, *words).err
+
+
+def test_no_replay_is_busy_for_more_than_all_of_the_time(cli: Cli, small: Path) -> None:
+    words = ("--max-model-len", "1024", "--no-store", "--speedup", "50")
+    for more in ((), ("--no-async-scheduling",), ("--pipeline-parallel-size", "4")):
+        assert "(100.0 % busy)" in cli("replay", small, *words, *more).out

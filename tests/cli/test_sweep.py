@@ -229,7 +229,36 @@ def test_an_interrupted_sweep_shows_and_keeps_what_it_has(tmp_path: Path, jobs: 
     out, err = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "--resume kept" in err
+    assert "--resume kept  (in place of --out" in err
     assert err.splitlines()[-1] == "error: interrupted"
     if jobs == "2":
         assert "failed" in out  # the point with 0 seats was refused at once, and is shown
+
+
+def test_a_sweep_is_not_resumed_with_other_settings_and_takes_more_values(
+    cli: Cli, small: Path
+) -> None:
+    words = ("sweep", small, *FIXED, "--num-gpu-blocks", "160")
+    cli(*words, "--max-num-seqs", "4,8", "--out", "kept")
+    other = cli(*words, "--max-num-seqs", "4,8", "--speedup", "2", "--resume", "kept")
+    assert other.code == 2
+    assert "a sweep of other settings (speedup 1 / 2)" in other.err
+    flag = cli(*words, "--max-num-seqs", "4,8", "--watermark", "0.1", "--resume", "kept")
+    assert "(watermark None / 0.1)" in flag.err
+    assert cli(*words, "--max-num-seqs", "4,8,16", "--resume", "kept").code == 0
+    assert len(list(Path("kept/points").iterdir())) == 3
+
+
+def test_points_without_a_result_are_counted_at_the_end(cli: Cli, small: Path) -> None:
+    ran = cli("sweep", small, *FIXED, "--num-gpu-blocks", "6,160", "--no-store")
+    assert ran.code == 0
+    assert "warning: 1 of 2 points have no result: 1 refused" in ran.err
+    fine = cli("sweep", small, *FIXED, "--num-gpu-blocks", "120,160", "--no-store")
+    assert "no result" not in fine.err
+
+
+def test_between_releases_it_is_said_what_no_store_leaves_out(cli: Cli, small: Path) -> None:
+    words = ("sweep", small, *FIXED, "--vllm-version", "0.26.0,0.33.0", "--num-gpu-blocks", "160")
+    assert "leave out --no-store" in cli(*words, "--no-store").err
+    assert "leave out --no-store" not in cli(*words, "--no-store", "--no-cause").err
+    assert "leave out --no-store" not in cli(*words, "--out", "kept").err

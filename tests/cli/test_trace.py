@@ -107,3 +107,14 @@ def test_sessions_need_turns(cli: Cli) -> None:
     ran = cli("trace", "synth", "--think-ms", "100", "-o", "x.parquet")
     assert ran.code == 2
     assert "give --turns too" in ran.err
+
+
+def test_no_parquet_is_written_under_a_name_that_promises_something_else(
+    cli: Cli, log: Path
+) -> None:
+    for name in ("x.csv", "x.json", "x.csv.gz"):
+        ran = cli("trace", "import", log, "-o", name)
+        assert ran.code == 4
+        assert "Parquet, or as JSON Lines" in ran.err
+        assert not Path(name).exists()
+    assert cli("trace", "import", log, "-o", "x.jsonl").code == 0

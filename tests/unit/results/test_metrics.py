@@ -8,18 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedbench.results.catalog import CATALOG, FAMILIES, flatten
+from schedbench.results.drafts import DraftTerms
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize, summarize_timings
 
 SLO = {"ttft": 5 * 10**9, "tpot": 5 * 10**7, "itl": 5 * 10**8}
 WARMUP_NS = 10**11
+DRAFTS = DraftTerms(num_speculative_tokens=3, kept_tokens=0)
 
 
 def summary_of(
-    run: MemoryRun, *, slo: dict[str, int] | None = None, warmup_ns: int = 0
+    run: MemoryRun,
+    *,
+    slo: dict[str, int] | None = None,
+    warmup_ns: int = 0,
+    drafts: DraftTerms | None = None,
 ) -> dict[str, Any]:
     tables = run.passes.table(), run.requests.table(), run.itl.table()
-    return summarize(*tables, slo=slo, warmup_ns=warmup_ns)
+    return summarize(*tables, slo=slo, warmup_ns=warmup_ns, drafts=drafts)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -121,7 +127,7 @@ def test_a_run_of_nothing_has_counters_of_zero_and_no_quotients(
 
 
 def test_every_number_of_a_summary_is_in_the_catalog(made_up: Callable[..., Any]) -> None:
-    keys = {key for key, _ in flatten(summary_of(made_up(3).in_memory(), slo=SLO))}
+    keys = {key for key, _ in flatten(summary_of(made_up(3).in_memory(), slo=SLO, drafts=DRAFTS))}
     named = {key for key in keys if not key.startswith(tuple(f"{f}." for f in FAMILIES))}
     assert named == set(CATALOG)
 

@@ -83,3 +83,12 @@ def test_the_best_value_is_starred_and_numbers_stay_aligned() -> None:
     rows = ((Cell("10", mark=Mark.BEST),), (Cell("200"),))
     sheet = Sheet("", (Heading("TTFT"),), rows)
     assert plain_text(View("", (sheet,), sheet, {})).splitlines()[-2:] == ["* 10", " 200"]
+
+
+def test_recorded_passes_that_overlap_are_counted_and_no_share(
+    made_up: Callable[..., Any],
+) -> None:
+    run = made_up(0).in_memory()
+    summary = summarize(run.passes.table(), run.requests.table(), run.itl.table())
+    twice = {**summary, "makespan_ns": 10**9, "busy_ns": 2 * 10**9}
+    assert "(2.00 passes at a time)" in plain_text(run_view("made up", twice))

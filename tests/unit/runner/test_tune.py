@@ -1,6 +1,8 @@
 """A search is the same everywhere, wastes no replay, and finds what a grid finds."""
 
 import dataclasses
+import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,9 +15,10 @@ from schedbench.results.goals import Goal
 from schedbench.runner.deployment import Deployment
 from schedbench.runner.run import ReplayOptions
 from schedbench.runner.sweep import Plan, sweep
+from schedbench.runner.sweep_worker import Job
 from schedbench.runner.tune.max_rate import RateSearch
 from schedbench.runner.tune.search import Problem, Search
-from schedbench.runner.tune.space import Choices, Range, Space, first_points, neighbours
+from schedbench.runner.tune.space import Choices, Range, Space, beside, first_points, spread
 from schedbench.runner.tune.study import Memory
 from schedbench.runner.workers import Workers
 from schedbench.workloads.trace import Trace
@@ -49,25 +52,39 @@ def points(search: Search) -> list[object]:
     return [(each.point, each.is_pruned, each.prefix) for each in search.tried]
 
 
-@given(low=st.integers(1, 5000), span=st.integers(1, 100_000), share=st.floats(0, 1))
+@given(low=st.integers(0, 5000), span=st.integers(1, 100_000), share=st.floats(0, 1))
 def test_a_snapped_value_stays_in_its_range_and_near_what_was_asked(
     low: int, span: int, share: float
 ) -> None:
     each = Range(low, low + span)
     value = low + share * span
-    snapped = each.snapped(value)
-    assert low <= snapped <= low + span
-    assert abs(snapped - value) <= max(1, value / 16)
-    assert each.snapped(snapped) == snapped or snapped in (low, low + span)
+    for fine, part in ((False, 4), (True, 16)):
+        snapped = each.snapped(value, fine=fine)
+        assert low <= snapped <= low + span
+        assert abs(snapped - value) <= max(1, value / part)
+        assert each.snapped(snapped, fine=fine) == snapped or snapped in (low, low + span)
 
 
-def test_neighbours_differ_in_one_flag_and_stay_inside() -> None:
-    space: Space = {"a": Range(1, 100), "b": Choices((1, 2, 3)), "c": Range(0.0, 0.5, whole=False)}
-    point = {"a": 10, "b": 1, "c": 0.5}
-    for other in neighbours(space, point, 0.25):
-        (name,) = [name for name in point if other[name] != point[name]]
-        if isinstance(space[name], Range):
-            assert space[name].low <= other[name] <= space[name].high
+def test_points_beside_one_differ_in_one_flag_stay_inside_and_close_in_on_it() -> None:
+    space: Space = {"a": Range(1, 1000), "b": Choices((1, 2, 3)), "c": Range(0.0, 0.5, whole=False)}
+    point = {"a": 15, "b": 1, "c": 0.5}
+    known = [point]
+    while new := beside(space, point, known):
+        for other in new:
+            (name,) = [name for name in point if other[name] != point[name]]
+            assert other[name] == space[name].clipped(other[name])
+        known.append(new[0])
+    assert {14, 16} <= {each["a"] for each in known}
+    assert {each["b"] for each in known} == {1, 2}
+    assert max(each["c"] for each in known if each["c"] < 0.5) > 0.49
+
+
+@given(flags=st.integers(1, 8), count=st.integers(1, 40), seed=st.integers())
+def test_spread_points_have_one_in_every_part_of_a_range(flags: int, count: int, seed: int) -> None:
+    space: Space = {str(n): Range(0.0, 1000.0 * count, whole=False) for n in range(flags)}
+    for name in space:
+        parts = [int(each[name] / 1000 - 1e-5) for each in spread(space, count, seed)]
+        assert sorted(parts) == [*range(count)]
 
 
 def test_a_search_begins_with_what_is_set_the_middle_and_the_high_end() -> None:
@@ -169,6 +186,30 @@ def test_a_search_finds_what_the_best_of_a_grid_has(goal: Goal) -> None:
     found = goal.value_of(best)
     assert found is not None
     assert found >= max(known) if goal.maximizes else found <= min(known)
+
+
+class Landscape:
+    """In place of replays: a wide plateau, and a narrow peak far from it."""
+
+    def each(self, _: object, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, object]]]:
+        for job in jobs:
+            away = abs(math.log2(job.point["max_num_seqs"] / 15)) / 5
+            height = max(0.95 if job.point["max_num_seqs"] > 20 else 0.3, 1 - away)
+            summary = {"goodput": {"requests_per_s": height}, "ttft_ns": {"p99": None}}
+            yield job, {"status": "complete", "summary": summary}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_search_leaves_a_plateau_for_a_narrow_peak(seed: int) -> None:
+    space: Space = {
+        "max_num_seqs": Range(8, 192),
+        "max_num_batched_tokens": Range(256, 8192),
+        "watermark": Range(0.0, 0.1, whole=False),
+    }
+    of = problem(a_trace(), space=space)
+    search = Search(of, Memory(space, None, maximizes=True, seed=seed), 64)
+    search.run(Landscape())  # type: ignore[arg-type]
+    assert search.whole[0].point["max_num_seqs"] == 15
 
 
 def test_the_rate_that_is_found_holds_and_a_little_more_does_not() -> None:
