@@ -17,6 +17,7 @@ from schedbench.runner.fuzz_flags import (
     chance,
     draw_features,
     draw_flags,
+    features_alone,
     is_older,
 )
 from schedbench.runner.golden_log import GoldenLog
@@ -36,7 +37,7 @@ def draw_scenario(
 ) -> GoldenLog:
     """The case of this seed; `allowed` restricts the features that may be drawn."""
     rng = random.Random(f"{release} {seed}")  # noqa: S311
-    features = draw_features(rng, release, allowed)
+    features = features_alone(seed, release, allowed) or draw_features(rng, release, allowed)
     flags = draw_flags(rng, release, features)
     requests = Requests(rng, flags, features).draw()
     header: Row = {
@@ -169,7 +170,8 @@ class Requests:
         return remote
 
     def _encoder_inputs(self, prompt_length: int) -> list[Row]:
-        rng, inputs, offset = self._rng, [], 0
+        rng, offset = self._rng, 0
+        inputs: list[Row] = []
         for _ in range(rng.randint(1, 4)):
             offset += rng.randint(0, 20)
             length = rng.choice([4, 8, 16, 24, 32])
@@ -179,6 +181,8 @@ class Requests:
             # One hash for several lengths is an error from 0.33.0 on, and not defined before.
             if is_older(self._flags) or not chance(rng, 0.1):
                 name += f"-{length}"
+            elif inputs:
+                name = inputs[-1]["hash"]
             inputs.append({"offset": offset, "length": length, "hash": name})
             offset += length
         return inputs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import FEATURES, RELEASES
+from schedbench.runner.fuzz_flags import ALONE, FEATURES, RELEASES
 from schedbench.runner.golden_log import GoldenLog, first_difference, read_log, write_log
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ def test_only_allowed_features_are_drawn(release: str) -> None:
 def test_every_feature_is_drawn_for_the_newest_release() -> None:
     notes = {word for seed in range(200) for word in _note(draw_scenario(seed, RELEASES[-1]))}
     assert notes >= set(FEATURES)
+
+
+def test_a_newer_release_has_cases_of_few_features_and_none_that_are_not_allowed() -> None:
+    drawn = [frozenset(_note(draw_scenario(seed, RELEASES[-1]))[1:]) for seed in range(100)]
+    assert all(drawn.count(alone) > 3 for alone in ALONE)
+    barred = set(FEATURES) - {"prefix"}
+    notes = [_note(draw_scenario(seed, RELEASES[-1], barred)) for seed in range(100)]
+    assert not any("prefix" in note for note in notes)
+    assert sum(frozenset(note[1:]) == ALONE[0] for note in notes) > 3
+
+
+def test_one_request_of_a_newer_release_may_have_one_hash_for_inputs_of_two_lengths() -> None:
+    cases = [draw_scenario(seed, RELEASES[-1], {"encoder"}) for seed in range(200)]
+    inputs = [request.get("mm", []) for case in cases for request in case.requests]
+    named = [{(item["hash"], item["length"]) for item in items} for items in inputs]
+    assert sum(len({name for name, _ in pairs}) < len(pairs) for pairs in named) > 5
 
 
 def _note(scenario: GoldenLog) -> list[str]:
