@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from schedbench.errors import TraceError
 from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import read_log
-from schedbench.runner.golden_sched import SchedBackend, unsupported_features
+from schedbench.runner.golden_sched import SchedBackend, unsupported_features, version_of
 from schedbench.runner.golden_world import RemoteStore
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ class Parting:
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of one log; `passes` are those that were equal."""
+    """What became of one log of a release; `passes` are those that were equal."""
 
     path: Path
     status: Status
+    release: str
     passes: int = 0
     parting: Parting | None = None
     missing: list[str] = field(default_factory=list)
@@ -60,9 +61,10 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> Verifie
     if not log.passes:
         raise TraceError(f"{path}: holds no passes: the scenario was never run. Name another log")
     if missing := unsupported_features(log):
-        return Verified(path, "unsupported", missing=missing)
+        return Verified(path, "unsupported", version_of(log), missing=missing)
     count, parting = _compare(log, progress)
-    return Verified(path, "equal" if parting is None else "different", count, parting)
+    status: Status = "equal" if parting is None else "different"
+    return Verified(path, status, version_of(log), count, parting)
 
 
 def _read(path: Path) -> GoldenLog:
