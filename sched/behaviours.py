@@ -455,6 +455,8 @@ def parse_switches(text: str) -> dict[str, bool]:
             raise UsageError(f"--behaviour {part}: there is no such behaviour; there are {names}")
         if word.strip().lower() not in WORDS:
             raise UsageError(f"--behaviour {part}: write {name.replace('_', '-')}=on or =off")
+        if name in switches:
+            raise UsageError(f"--behaviour {text}: {typed(name)} stands there twice; give it once")
         switches[name] = WORDS[word.strip().lower()]
     return switches
 
