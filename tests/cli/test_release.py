@@ -136,6 +136,7 @@ def test_every_summary_marks_a_mixture(cli: Cli, small: Path) -> None:
         ("tune", small, *MIXTURE, "--max-num-seqs", "4,8", "--replays", "2", "--jobs", "1",
          "--goal", "ttft", "--no-store"),
         ("gate", small, *MIXTURE, "--baseline", "base.json"),
+        ("sweep", small, *MIXTURE, "--vllm-version", "0.26.0,0.33.0", "--jobs", "1", "--no-store"),
     ]  # fmt: skip
     cli("gate", small, *MIXTURE, "--baseline", "base.json", "--update")
     for words in commands:
