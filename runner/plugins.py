@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from schedbench.errors import InvariantError, SchedbenchError, UsageError
 from schedbench.results.untold import REAL_CLASS
+from schedbench.runner.own_classes import check_scheduler, checked_policy
 from schedbench.sched.policy import HOOKS, Policy, overridden
 from schedbench.sched.scheduler import Scheduler
 
@@ -62,7 +63,7 @@ def load_policy(spec: str | None) -> Policy | None:
     if not issubclass(found, Policy):
         raise UsageError(f"--policy-class: {spec} is no subclass of schedbench.Policy")
     with blaming("--policy-class", spec):
-        policy = found()
+        policy = checked_policy(found, spec)()
     if not overridden(policy):
         raise UsageError(
             f"--policy-class: {spec} overrides none of {', '.join(HOOKS)}: it would decide what "
@@ -93,6 +94,7 @@ def load_scheduler(spec: str) -> type[Scheduler]:
             f"--scheduler: {spec} is no subclass of schedbench.Scheduler, whose collections the "
             "pass log is read from"
         )
+    check_scheduler(found, Scheduler, spec)
     return found
 
 
