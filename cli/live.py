@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
-from schedbench.errors import OutputError
+from schedbench.errors import OutputError, TraceError
 
 if TYPE_CHECKING:
     from schedbench.runner.fuzz_parity import Case
@@ -138,13 +138,24 @@ def record_logs(paths: list[Path], out: Path) -> None:
     """Run each log's scenario on the installed vLLM and write fresh logs to `out`."""
     from schedbench.runner.golden_log import read_log, write_log
     from schedbench.runner.record_golden import record
+    from schedbench.runner.vllm_backend import vllm_version
     from schedbench.runner.vllm_terms import installed_release
 
     installed_release(None)
-    out.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        target = out / path.name
+        scenario, target = read_log(path), out / path.name
         if target.exists():
             raise OutputError(f"{target} exists already; name a new folder with --record")
-        write_log(target, record(read_log(path)))
+        try:
+            made = record(scenario)
+        except Exception as error:
+            raise TraceError(
+                f"{path}: the installed vLLM {vllm_version()} does not run this scenario: "
+                f"{type(error).__name__}: {error}. Record it with the release it is of"
+            ) from error
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_log(target, made)
+        except OSError as error:
+            raise OutputError(f"{target} cannot be written: {error.strerror}") from error
         console.result(f"recorded {target}")

@@ -58,9 +58,12 @@ def _folders() -> list[Path]:
 
 def _from_file(path: Path) -> str | None:
     try:
-        found = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(TABLE, {})
+        tools = tomllib.loads(path.read_text("utf-8")).get("tool", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Mend it, or run elsewhere") from error
+    if not isinstance(tools, dict):
+        raise UsageError(f"{path}: tool is {tools!r}, where tables of tools stand. Mend it")
+    found = tools.get(TABLE, {})
     if not isinstance(found, dict) or found.keys() - {KEY}:
         raise UsageError(f'{path}: [tool.{TABLE}] holds {KEY} = "0.33.0" and nothing else')
     text = found.get(KEY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
@@ -57,7 +56,7 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> Verifie
 
     Raises TraceError for a file that is no golden log, or that holds no passes.
     """
-    log = _read(path)
+    log = read_log(path)
     if not log.passes:
         raise TraceError(f"{path}: holds no passes: the scenario was never run. Name another log")
     if missing := unsupported_features(log):
@@ -65,15 +64,6 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> Verifie
     count, parting = _compare(log, progress)
     status: Status = "equal" if parting is None else "different"
     return Verified(path, status, version_of(log), count, parting)
-
-
-def _read(path: Path) -> GoldenLog:
-    try:
-        return read_log(path)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise TraceError(
-            f"{path}: cannot be read as a golden log, gzipped JSON lines: {error}. Check the file"
-        ) from error
 
 
 def _compare(log: GoldenLog, progress: Callable[[int], None] | None) -> tuple[int, Parting | None]:

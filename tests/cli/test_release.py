@@ -52,6 +52,8 @@ def test_the_nearest_pyproject_sets_the_release_and_the_environment_wins(
         ("[tool.schedbench]\nvllm-version = 0.33\n", "write it in quotes"),
         ('[tool.schedbench]\nvllm-version = "0.29.0"\n', "not rounded to a neighbour"),
         ("[tool", "cannot be read"),
+        ("tool = 3", "tool is 3, where tables of tools stand"),
+        ("tool.schedbench = 3", "and nothing else"),
     ],
 )
 def test_a_pyproject_that_says_nothing_useful_is_refused_by_name(

@@ -10,7 +10,7 @@ from cli_runs import Cli
 
 from schedbench.cli.main import app
 from schedbench.cli.verify_modes import MODES, UNREAD
-from schedbench.runner import fuzz_parity, lockstep, vllm_backend, vllm_terms
+from schedbench.runner import fuzz_parity, lockstep, record_golden, vllm_backend, vllm_terms
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOG = GOLDEN / "preempt_fcfs.0.jsonl.gz"
@@ -177,6 +177,28 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(fuzz_parity, "fuzz", fuzz)
     monkeypatch.setattr(lockstep, "verify_trace", lambda *_: lockstep.Lockstep(7, None, "0.26.0"))
     return asked
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_cannot_be_recorded_is_refused_by_name(cli: Cli, tmp_path: Path) -> None:
+    plain, taken = tmp_path / "trace.jsonl", tmp_path / "taken"
+    plain.write_text("{}")
+    taken.write_text("")
+    ran = cli("verify", "--record", "D", plain)
+    assert (ran.code, "trace.jsonl: cannot be read as a golden log" in ran.err) == (2, True)
+    ran = cli("verify", "--record", "D", LOG)  # there is no class to run it
+    assert (ran.code, "does not run this scenario" in ran.err) == (2, True)
+    assert not Path("D").exists()
+
+
+def test_the_recorder_of_golden_logs_says_in_a_line_what_it_cannot_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert record_golden.main(["--check", "nothere.gz"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: nothere.gz: cannot be read as a golden log")
+    assert record_golden.main(["--fuzz", "0", "1", "D", "--features", "nonsense"]) == 2
+    assert "there is no feature 'nonsense'" in capsys.readouterr().err
 
 
 def test_random_cases_begin_at_the_seed_that_is_typed(
