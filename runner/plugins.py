@@ -85,6 +85,13 @@ def load_scheduler(spec: str) -> type[Scheduler]:
             f"--scheduler {REAL_CLASS}: only `schedbench replay` drives vLLM's own class, and "
             "`schedbench verify` holds this project's to it; leave the option out"
         )
+    if ":" not in spec:
+        meant = next((each for each in (OWN_SCHEDULER, REAL_CLASS) if each == spec.lower()), None)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise UsageError(
+            f"--scheduler: {spec!r} is neither {OWN_SCHEDULER} nor {REAL_CLASS} nor of the form "
+            f"module:Class{hint}"
+        )
     found = load_class(spec, "--scheduler")
     missing = [name for name in SCHEDULER_METHODS if not callable(getattr(found, name, None))]
     if missing:

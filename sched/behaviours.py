@@ -506,6 +506,11 @@ def _names_of(version: str) -> frozenset[str]:
         return RELEASES[version]
     *others, last = RELEASES
     known = f"{', '.join(others)} and {last}"
+    bare = version.removeprefix("v")
+    if meant := [each for each in RELEASES if each == bare or each.startswith(f"{bare}.")]:
+        raise UsageError(
+            f"--vllm-version {version} is not modelled: {known} are; did you mean {meant[0]}?"
+        )
     asked = _numbers(version)
     if asked is not None and ordered(others[0]) < asked < ordered(last):
         raise UsageError(
