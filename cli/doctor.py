@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from schedbench.cli.options import Printing
+from schedbench.cli.release import PACKAGES
 
 if TYPE_CHECKING:
     from schedbench.results.sheet import View
@@ -23,6 +24,8 @@ OPTIONAL = {
     "tsdownsample": ("reports of long runs", "pip install 'schedbench[report]'"),
 }
 """By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
+
+WHEELS = {"vllm": PACKAGES}  # where a wheel is called otherwise than what it brings
 
 
 def doctor(*, printing: Printing) -> None:
@@ -91,7 +94,9 @@ def version_of(package: str) -> str | None:
     """The installed version; None if it is not there. Does not import it."""
     if find_spec(package) is None:
         return None
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+    for name in WHEELS.get(package, (package,)):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

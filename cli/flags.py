@@ -15,8 +15,10 @@ from schedbench.cli.values import (
     is_switch,
     kind_of,
     parse_value,
+    shown_option,
     spellings,
 )
+from schedbench.errors import UsageError
 
 PANEL = "Scheduler flags, as vllm serve spells them"
 _METAVARS = {int: "N", float: "SHARE"}
@@ -51,6 +53,12 @@ class Flags:
     @classmethod
     def of(cls, serve_args: str | None, **options: Any) -> Self:  # noqa: ANN401
         """Read the values as they were typed. Raises UsageError."""
+        for name, value in options.items():
+            if isinstance(value, str) and "," in value and name != "behaviours":
+                raise UsageError(
+                    f"{shown_option(name)} takes one value here, and {value} is a list; "
+                    f"`schedbench sweep TRACE {shown_option(name)} {value}` replays each"
+                )
         given = {
             name: parse_value(name, value) if isinstance(value, str) else value
             for name, value in options.items()

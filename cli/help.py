@@ -15,13 +15,20 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from schedbench.cli import console
+from schedbench.cli.repeats import refuse_repeats
 
 _WIDEST, _NARROWEST, _INDENT, _NAMES = 100, 40, 2, 30
 _BOLD, _CYAN, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 class Command(TyperCommand):
-    """A command that writes its help page as this module does."""
+    """A command that writes its help page as this module does, and takes an option once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own types
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            refuse_repeats(order, args)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own types
         formatter.write("\n".join(_page(self, ctx)))

@@ -27,6 +27,6 @@ def _found(config: SchedulerConfig) -> Iterator[tuple[str, str]]:
     if not config.num_speculative_tokens:
         yield "spec_method", "--spec-tokens is 0"
     if config.kv_role is None:
-        yield "kv_load_failure_policy", "there is no --kv-role"
+        yield "kv_load_failure_policy", "no --kv-role; a trace with remote_kv reads it all the same"
     if config.pipeline_parallel_size > 1 and config.async_scheduling is not None:
         yield "async_scheduling", "the pipeline says how many passes are in flight"

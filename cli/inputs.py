@@ -28,11 +28,18 @@ class Input:
 
     def load(self) -> "Trace":
         """Read the trace. Raises TraceError, UsageError."""
+        from schedbench.results import iteration_log
         from schedbench.workloads.importers.registry import load_trace
         from schedbench.workloads.samples.sample import sample_path
 
         path = str(sample_path()) if self.path is None else self.path
         fmt = self.reading.input_format
+        if fmt == iteration_log.NAME:
+            raise UsageError(
+                f"--input-format {fmt} makes a run of a server's log, and no trace: the log does "
+                f"not say who was in a pass. Write the run with `schedbench trace import {path} "
+                f"--input-format {fmt} -o RUN` and compare it with one of a replay"
+            )
         trace = load_trace(path, fmt=fmt, options=import_options(self.reading))
         for note in notes_of(trace):
             console.note(note)

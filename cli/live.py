@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
-from schedbench.errors import OutputError, UsageError
+from schedbench.errors import OutputError, TraceError
 
 if TYPE_CHECKING:
     from schedbench.runner.fuzz_parity import Case
@@ -28,13 +28,25 @@ def verify_live(trace: "Trace", config: "SchedulerConfig", options: "ReplayOptio
     if found.divergence is None:
         console.result(_equal(found, config))
         return True
-    console.result("\n".join(divergence_lines(found.divergence)))
+    lines = divergence_lines(found.divergence)
+    if config.behaviours:
+        lines.append(f"  {_beside(found.vllm_version, config.vllm_version, config.behaviours)}")
+    console.result("\n".join(lines))
     return False
 
 
 def _equal(found: "Lockstep", config: "SchedulerConfig") -> str:
     ahead = "asynchronous" if config.runs_ahead else "synchronous"
-    return f"equal: {found.num_passes} passes beside vLLM {found.vllm_version}, {ahead} scheduling"
+    beside = _beside(found.vllm_version, config.vllm_version, config.behaviours)
+    return f"equal: {found.num_passes} passes {beside}, {ahead} scheduling"
+
+
+def _beside(theirs: str, ours: str, behaviours: str) -> str:
+    """Which class was compared with; a mixture of this project's side is called one."""
+    from schedbench.sched.config import release_text
+
+    followed = release_text(ours, behaviours)
+    return f"beside vLLM {theirs}" + (f", ours {followed}" if behaviours else "")
 
 
 def divergence_lines(parted: "Divergence") -> list[str]:
@@ -61,20 +73,21 @@ def verify_random(
 ) -> bool:
     """Compare random cases; those that differ are shrunk and written to `out`.
 
+    `flags` are the release and the behaviours; all others are drawn for each case.
+
     Raises:
-        UsageError: a flag of the scheduler, which each case draws by itself.
+        UsageError: a feature that no case of the release has.
     """
     from schedbench.cli.progress import LiveLine
+    from schedbench.runner.fuzz_flags import check_features
     from schedbench.runner.fuzz_parity import Failed, fuzz
     from schedbench.runner.vllm_backend import vllm_version
     from schedbench.runner.vllm_terms import installed_release
-    from schedbench.sched.config import option_of, release_text
 
-    if drawn := [name for name in flags if name not in ("vllm_version", "behaviours")]:
-        raise UsageError(f"--fuzz draws {option_of(drawn[0])} anew for each case: leave it out")
     release = installed_release(flags.get("vllm_version"))
     behaviours = flags.get("behaviours", "")
-    followed = release_text(release, behaviours)
+    check_features(features, release)
+    beside = _beside(vllm_version(), release, behaviours)
     line = LiveLine()
     different, failed = 0, 0
     cases = fuzz(
@@ -94,9 +107,6 @@ def verify_random(
         different += 1
         console.result(_case_line(case, out))
     line.clear()
-    beside = f"beside vLLM {vllm_version()}"
-    if behaviours:
-        beside += f", ours {followed}"
     if failed:
         beside += f"; its class fails on {failed} of them, which are equal up to there"
     if different:
@@ -128,13 +138,24 @@ def record_logs(paths: list[Path], out: Path) -> None:
     """Run each log's scenario on the installed vLLM and write fresh logs to `out`."""
     from schedbench.runner.golden_log import read_log, write_log
     from schedbench.runner.record_golden import record
+    from schedbench.runner.vllm_backend import vllm_version
     from schedbench.runner.vllm_terms import installed_release
 
     installed_release(None)
-    out.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        target = out / path.name
+        scenario, target = read_log(path), out / path.name
         if target.exists():
             raise OutputError(f"{target} exists already; name a new folder with --record")
-        write_log(target, record(read_log(path)))
+        try:
+            made = record(scenario)
+        except Exception as error:
+            raise TraceError(
+                f"{path}: the installed vLLM {vllm_version()} does not run this scenario: "
+                f"{type(error).__name__}: {error}. Record it with the release it is of"
+            ) from error
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_log(target, made)
+        except OSError as error:
+            raise OutputError(f"{target} cannot be written: {error.strerror}") from error
         console.result(f"recorded {target}")

@@ -100,10 +100,10 @@ def run(words: list[str], *, debug: bool = False) -> int:
     except SchedbenchError as error:
         if debug:
             traceback.print_exception(error)
-        console.error(str(error))
+        console.error(usage.as_typed(str(error), words))
         return FAULT if isinstance(error, InvariantError) else error.exit_code
     except usage.UsageFault as error:
-        console.error(usage.explain(error, words))
+        console.error(usage.as_typed(usage.explain(error, words), words))
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         console.error("interrupted")

@@ -58,9 +58,12 @@ def _folders() -> list[Path]:
 
 def _from_file(path: Path) -> str | None:
     try:
-        found = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(TABLE, {})
+        tools = tomllib.loads(path.read_text("utf-8")).get("tool", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Mend it, or run elsewhere") from error
+    if not isinstance(tools, dict):
+        raise UsageError(f"{path}: tool is {tools!r}, where tables of tools stand. Mend it")
+    found = tools.get(TABLE, {})
     if not isinstance(found, dict) or found.keys() - {KEY}:
         raise UsageError(f'{path}: [tool.{TABLE}] holds {KEY} = "0.33.0" and nothing else')
     text = found.get(KEY)
@@ -90,13 +93,25 @@ def installed() -> str | None:
 
 
 def release_of(flags: Mapping[str, Any], axes: Mapping[str, Any]) -> str:
-    """Whose decisions those of many replays are, in words; what varies is told by each of them."""
-    if "vllm_version" in axes:
-        return f"vLLM {' and '.join(axes['vllm_version'])}"
+    """Whose decisions those of many replays are, in words: each release, and each mixture as one.
+
+    Several mixtures of behaviours that vary are told by their rows.
+    """
     followed = str(flags.get("vllm_version", SchedulerConfig.vllm_version))
+    releases = [str(each) for each in axes.get("vllm_version", [followed])]
     if "behaviours" in axes:
-        return f"mixtures of vLLM {followed}"
-    return release_text(followed, str(flags.get("behaviours", "")))
+        return f"mixtures of vLLM {' and '.join(releases)}"
+    behaviours = str(flags.get("behaviours", ""))
+    if not behaviours:
+        return f"vLLM {' and '.join(releases)}"
+    return " and ".join(_mixture(release, behaviours) for release in releases)
+
+
+def _mixture(release: str, behaviours: str) -> str:
+    try:
+        return release_text(release, behaviours)
+    except UsageError:  # that point is refused, with the reason in its row
+        return f"vLLM {release}"
 
 
 def named(view: "View", release: str) -> "View":

@@ -178,7 +178,8 @@ def _subject(run: "StoredRun") -> "Subject":
     flags, derived = run.manifest.get("scheduler", {}), run.manifest.get("derived", {})
     if not flags:
         raise RunStoreError(f"{run.path} names no flags of the scheduler. Run the replay again.")
-    warnings = warn(run.summary, flags, derived)
+    columns = run.manifest.get("trace", {}).get("columns", ())
+    warnings = warn(run.summary, flags, derived, columns)
     known = {field.name for field in fields(SchedulerConfig)}
     try:
         config = SchedulerConfig(**{name: value for name, value in flags.items() if name in known})

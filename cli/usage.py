@@ -1,11 +1,13 @@
 """What typer says of a command line it cannot read, in the words of every other message here."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
 import typer
 
 from schedbench.cli.serve_args import refusal
+from schedbench.cli.values import OTHER_SPELLINGS, spellings
 
 UsageFault: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for any command line it cannot read; it has no public name of its own."""
@@ -19,6 +21,22 @@ def explain(error: Exception, words: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "schedbench"
     return f"{_message(error, name)} (see `{path} --help`)"
+
+
+def as_typed(text: str, words: Sequence[str]) -> str:
+    """A message with each option as the command line spells it, where it has several spellings."""
+    line = " ".join(words).replace("_", "-")
+    for name in OTHER_SPELLINGS:
+        known = spellings(name)
+        typed = [each for each in known if _whole(each).search(line)]
+        if len(typed) == 1:
+            for other in known:
+                text = _whole(other).sub(typed[0], text)
+    return text
+
+
+def _whole(option: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){option}(?![\w-])")
 
 
 def _message(error: Exception, name: str | None) -> str:

@@ -84,7 +84,10 @@ def parse_switch(text: str, option: str) -> bool:
 
 def parse_count(text: str, option: str) -> int:
     """A whole number; `2k` is 2,000 and `2K` 2,048, as vLLM reads them."""
-    match = _COUNT.fullmatch(text.strip().replace("_", ""))
+    typed = text.strip().replace("_", "")
+    if _COUNT.fullmatch(typed.removeprefix("-")) and typed.startswith("-"):
+        raise UsageError(f"{option}: {text} is below 0, and this is a count; write one such as 8")
+    match = _COUNT.fullmatch(typed)
     if match is None:
         raise UsageError(
             f"{option}: {text!r} is no whole number; write 2048, 2k (2,000) or 2K (2,048)"

@@ -12,7 +12,10 @@ from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.options import Load, Speedup, Window
 from schedbench.cli.reading import Reading
 from schedbench.cli.serving import Serving
+from schedbench.cli.values import parse_count
+from schedbench.cli.verify_modes import GOLDEN, RANDOM, RECORD, mode_of
 from schedbench.errors import TraceError, UsageError
+from schedbench.runner.fuzz_flags import FEATURES, read_features
 
 if TYPE_CHECKING:
     from schedbench.runner.golden_log import Row
@@ -27,13 +30,20 @@ Files = Annotated[
 ]
 Golden = Annotated[bool, typer.Option("--golden", help="FILEs are golden logs of the real class.")]
 Fuzz = Annotated[
-    int | None,
-    typer.Option("--fuzz", metavar="N", help="Compare N random cases with the installed vLLM."),
+    str | None,
+    typer.Option(
+        "--fuzz",
+        metavar="N",
+        help="Compare N random cases with the installed vLLM; --seed is that of the first.",
+    ),
 ]
-Seed = Annotated[int, typer.Option("--fuzz-seed", metavar="N", help="Of the first random case.")]
 Features = Annotated[
     str | None,
-    typer.Option("--features", metavar="A,B", help="Which features random cases may have."),
+    typer.Option(
+        "--features",
+        metavar="A,B",
+        help=f"Which features random cases may have: {', '.join(FEATURES)}.",
+    ),
 ]
 Failing = Annotated[
     Path,
@@ -58,6 +68,7 @@ GLOB = "*.jsonl.gz"
 
 
 def verify(
+    context: typer.Context,
     *,
     flags: Flags,
     window: Window,
@@ -68,7 +79,6 @@ def verify(
     golden: Golden = False,
     record: Record = None,
     fuzz: Fuzz = None,
-    fuzz_seed: Seed = 0,
     features: Features = None,
     failing: Failing = Path("failing"),
     speedup: Speedup = "1",
@@ -81,28 +91,63 @@ def verify(
 
     schedbench verify conv.parquet --speedup 3 --num-gpu-blocks 6000
 
+    schedbench verify --fuzz 200 --seed 1000 --features async,speculation
+
     A trace and random cases need vLLM installed beside schedbench (`make vllm-env`).
     Exit code 0 if all passes are equal; 1 after the first that is not.
     """
-    if fuzz is not None:
-        from schedbench.cli.live import verify_random
-        from schedbench.runner.fuzz_flags import FEATURES
-
-        chosen = features.split(",") if features else list(FEATURES)
-        _exit_unless(verify_random(fuzz_seed, fuzz, chosen, failing, flags.given))
-        return
-    if record is not None:
+    del golden
+    mode = mode_of(*_typed(context))
+    if mode is RANDOM:
+        _verify_random(fuzz or "", load.seed, features, failing, flags.given)
+    elif mode is RECORD:
         from schedbench.cli.live import record_logs
 
-        record_logs(_paths(files or []), record)
-        return
-    if golden:
-        _verify_golden(list(_paths(files or [])), skip_unsupported=skip_unsupported, json=json)
-        return
-    if files is not None and len(files) > 1:
-        raise UsageError("verify takes one TRACE, or golden logs with --golden")
+        record_logs(_paths(files or []), record or Path())
+    elif mode is GOLDEN:
+        _verify_golden(_paths(files or []), skip_unsupported=skip_unsupported, json=json)
+    else:
+        _verify_trace(flags, window, load, serving, reading, files or [], speedup)
+
+
+def _typed(context: typer.Context) -> tuple[dict[str, Any], dict[str, str]]:
+    """The parameters that stand on the command line: their values, and how each is called."""
+    values, spelled = {}, {}
+    for each in context.command.params:
+        name = each.name or ""
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            values[name] = context.params[name]
+            is_option = each.param_type_name == "option"
+            spelled[name] = each.opts[0] if is_option else str(context.params[name][0])
+    return values, spelled
+
+
+def _verify_random(
+    fuzz: str, seed: str, features: str | None, failing: Path, flags: dict[str, Any]
+) -> None:
+    from schedbench.cli.live import verify_random
+
+    count = 0 if fuzz.startswith("-") else parse_count(fuzz, "--fuzz")
+    if count < 1:
+        raise UsageError(f"--fuzz: {fuzz} cases compare nothing; write a number from 1 on")
+    chosen = list(FEATURES) if features is None else read_features(features)
+    _exit_unless(verify_random(parse_count(seed, "--seed"), count, chosen, failing, flags))
+
+
+def _verify_trace(
+    flags: Flags,
+    window: Window,
+    load: Load,
+    serving: Serving,
+    reading: Reading,
+    files: list[Path],
+    speedup: str,
+) -> None:
     from schedbench.cli.live import verify_live
 
+    if len(files) > 1:
+        raise UsageError("verify takes one TRACE, or golden logs with --golden")
     trace = str(files[0]) if files else None
     settings = settle(flags.given, flags.serve_args, serving.given, is_sample=trace is None)
     tell_if_sample(trace, "verify", settings.standing_in)
@@ -151,13 +196,19 @@ def _paths(files: list[Path]) -> list[Path]:
 
 
 def last_line(found: list["Verified"]) -> str:
-    """`equal: N logs, M passes`, or how many are not."""
+    """`equal: N logs, M passes`, or how many are not; then whose decisions the logs hold."""
+    different = sum(each.status == "different" for each in found)
+    compared = [each for each in found if each.status != "unsupported"]
     equal = [each for each in found if each.status == "equal"]
     passes = sum(each.passes for each in equal)
-    different = sum(each.status == "different" for each in found)
-    if different:
-        return f"different: {different} of {len(found)} logs"
-    return f"equal: {len(equal)} logs, {passes} passes"
+    outcome = (
+        f"different: {different} of {len(found)} logs"
+        if different
+        else f"equal: {len(equal)} logs, {passes} passes"
+    )
+    releases = sorted({each.release for each in compared})
+    whose = f" of vLLM {' and '.join(releases)}" if releases else ""
+    return f"{outcome}; golden logs{whose}, whose class itself was not run"
 
 
 def _tell(found: "Verified") -> None:

@@ -40,9 +40,8 @@ that a custom scheduler class is named; that is this one.
 The second line asks what the same traffic would have met under other flags. With the recorded times
 and flags a replay makes the recorded passes again, and `compare` says so:
 
-    cd /data/recordings
-    schedbench replay served.parquet --recorded 20260731T141503Z-engine0 --out again
-    schedbench compare 20260731T141503Z-engine0 again
+    schedbench replay served.parquet --recorded /data/recordings/20260731T141503Z-engine0 --out same
+    schedbench compare /data/recordings/20260731T141503Z-engine0 same
 
 In such a replay passes start and end when they did on the server, requests come when the scheduler
 was given them and leave when they were aborted, also in the middle of a pass; the decisions are

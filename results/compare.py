@@ -54,6 +54,7 @@ class Comparison:
     names: tuple[str, ...]
     releases: tuple[str, ...]  # whose decisions each run's are, in words
     flags: dict[str, tuple[Any, ...]]  # those that are not the same in all runs
+    tells_flags: tuple[bool, ...]  # of each run, whether it is known how it was set
     differences: tuple[Difference, ...]
     first_summary: dict[str, Any]
     by_decisions: tuple[PassDifference | None, ...]
@@ -78,11 +79,12 @@ def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Compar
     return Comparison(
         names=tuple(run.name for run in runs),
         releases=tuple(run.release for run in runs),
-        flags=_flags_apart([run.flags for run in runs]),
+        flags=_flags_apart(runs),
         differences=differences([run.summary for run in runs]),
         first_summary=runs[0].summary,
         by_decisions=decisions,
         by_time_only=times,
+        tells_flags=tuple(run.tells_flags for run in runs),
         untold=untold,
     )
 
@@ -99,12 +101,22 @@ def differences(summaries: Sequence[dict[str, Any]]) -> tuple[Difference, ...]:
     return tuple(found)
 
 
-def _flags_apart(flags: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+def _flags_apart(runs: Sequence[StoredRun]) -> dict[str, tuple[Any, ...]]:
+    """Flags in which runs differ; what a server's log does not tell is None, and no difference."""
+    flags = [run.flags for run in runs]
     values = {
-        name: tuple(each.get(name) for each in flags)
+        name: [each.get(name) for each in flags]
         for name in dict.fromkeys(name for each in flags for name in each)
     }
-    return {name: each for name, each in values.items() if any(v != each[0] for v in each)}
+    told = {
+        name: [v for v, run in zip(each, runs, strict=True) if run.tells_flags or name in run.flags]
+        for name, each in values.items()
+    }
+    return {
+        name: tuple(each)
+        for name, each in values.items()
+        if any(value != told[name][0] for value in told[name])
+    }
 
 
 def _verdict(better: Better, first: Number, other: Number) -> str:
@@ -117,6 +129,11 @@ def _verdict(better: Better, first: Number, other: Number) -> str:
 
 def _same_trace(runs: Sequence[StoredRun]) -> None:
     digests = [_digest_among(run, runs) for run in runs]
+    if "" in digests:
+        raise RunStoreError(
+            f"{runs[digests.index('')].path} does not say which trace it is of, so its passes and "
+            "requests may be others. Say --across-traces to compare the numbers only."
+        )
     for run, digest in zip(runs, digests, strict=True):
         if digest != digests[0]:
             raise RunStoreError(

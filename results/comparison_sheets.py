@@ -102,8 +102,11 @@ def _runs(comparison: Comparison) -> Sheet:
     for place, (letter, name) in enumerate(
         zip(_letters(comparison), comparison.names, strict=True)
     ):
+        tells_all = comparison.tells_flags[place]
         given = "  ".join(
-            f"{flag}={values[place]}" for flag, values in flags.items() if flag not in _RELEASE
+            f"{flag}={values[place]}"
+            for flag, values in flags.items()
+            if flag not in _RELEASE and (tells_all or values[place] is not None)
         )
         rows.append((letter, f"{name}  {comparison.releases[place]}  {given}".rstrip()))
     return facts(rows)

@@ -83,7 +83,14 @@ class StoredRun:
     @property
     def release(self) -> str:
         """Whose decisions these are, in words: a release of vLLM, or a mixture."""
-        return str(self.manifest.get("release") or f"vLLM {self.manifest.get('vllm_version')}")
+        version = self.manifest.get("vllm_version")
+        told = f"vLLM {version}" if version else "a release that is not told"
+        return str(self.manifest.get("release") or told)
+
+    @property
+    def tells_flags(self) -> bool:
+        """Whether it is known how the scheduler was set; a server's log does not say."""
+        return bool(self.manifest.get("scheduler"))
 
     @property
     def recording(self) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ Each rule looks at the summary, the scheduler's flags by vLLM's names, and what 
 thresholds are named and carry their reason; they are rules of thumb, not vLLM's.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,10 @@ LOW_RATE_HEAD: Final = 0.1
 RARELY_BUSY: Final = 0.5
 """Of the makespan, spent in passes. Below, most of the time there was nothing to schedule."""
 
+DEFAULT_SPEC_METHOD: Final = "ngram"
+DEFAULT_FAILURE_POLICY: Final = "fail"
+"""Where these flags stand when nobody gave them; elsewhere somebody expects something of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -33,6 +37,8 @@ class Seen:
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     derived: Mapping[str, Any]
+    columns: Collection[str] = ()
+    acceptance: float | None = None
 
     @property
     def any_limit_bound(self) -> bool:
@@ -54,12 +60,24 @@ class Seen:
 
 
 def warn(
-    summary: Mapping[str, Any], config: Mapping[str, Any], derived: Mapping[str, Any]
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    derived: Mapping[str, Any],
+    columns: Collection[str] = (),
+    acceptance: float | None = None,
 ) -> list[str]:
-    """The warnings about a run, the gravest first; none for a run that says what it seems to."""
+    """The warnings about a run, the gravest first; none for a run that says what it seems to.
+
+    Args:
+        summary: what came of the run.
+        config: the scheduler's flags, by vLLM's names.
+        derived: what they become.
+        columns: those that the trace has.
+        acceptance: chance that a draft is accepted, where one was asked for.
+    """
     if not summary["passes"]:
         return ["no pass was made, so there is nothing to read from this run; check the trace"]
-    seen = Seen(summary, config, derived)
+    seen = Seen(summary, config, derived, columns, acceptance)
     rules = _RULES if seen.tells_limits else _WITHOUT_LIMITS
     return [message for rule in rules for message in rule(seen)]
 
@@ -87,6 +105,21 @@ def _unfinished(seen: Seen) -> Iterator[str]:
         yield (
             f"{number(left)} requests did not finish and are in no percentile, so latencies look "
             "better than they were; replay the whole trace, or see why with explain --waiting"
+        )
+
+
+def _unread(seen: Seen) -> Iterator[str]:
+    """What the trace says and no flag asks for: the run is of other traffic than it seems."""
+    config = seen.config
+    if "spec" in seen.columns and not config["num_speculative_tokens"]:
+        yield "the trace has a column spec; without --spec-tokens N no drafts are made to read it"
+    if "lora" in seen.columns and config["max_loras"] is None:
+        yield "the trace has a column lora; without --max-loras N its adapters limit no pass"
+    several = seen.summary["traffic"]["priorities"] > 1
+    if "priority" in seen.columns and several and config["policy"] != "priority":
+        yield (
+            "the trace has a column priority; without --scheduling-policy priority vLLM's order "
+            "leaves it aside"
         )
 
 
@@ -180,6 +213,16 @@ def _inert(seen: Seen) -> Iterator[str]:
         yield "--max-loras is inert: no request of the trace needs an adapter"
     if config["watermark"] and not seen.stopped_by("kv_blocks_short_watermark"):
         yield f"--watermark {config['watermark']} never kept a request out"
+    if not config["num_speculative_tokens"]:
+        drafting = {"--spec-method": config["spec_method"], "--spec-acceptance": seen.acceptance}
+        for flag, value in drafting.items():
+            if value not in (None, DEFAULT_SPEC_METHOD):
+                yield f"{flag} {value} is inert: there are no drafts without --spec-tokens N"
+    if config["kv_role"] is None and config["kv_load_failure_policy"] != DEFAULT_FAILURE_POLICY:
+        yield (
+            f"--kv-load-failure-policy {config['kv_load_failure_policy']} is inert: the trace has "
+            "no column remote_kv, and no --kv-role is given"
+        )
 
 
 def _cache(seen: Seen) -> Iterator[str]:
@@ -192,6 +235,7 @@ def _cache(seen: Seen) -> Iterator[str]:
 
 _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _unfinished,
+    _unread,
     _nothing_binds,
     _low_rate_head,
     _few_requests,
@@ -203,5 +247,5 @@ _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _cache,
 )
 
-_WITHOUT_LIMITS: Final = (_unfinished, _low_rate_head, _few_requests, _thrash, _cache)
+_WITHOUT_LIMITS: Final = (_unfinished, _unread, _low_rate_head, _few_requests, _thrash, _cache)
 """The rules that ask nothing about limits and verdicts."""

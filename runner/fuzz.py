@@ -280,4 +280,6 @@ def _failed_loads(rng: random.Random, flags: Row, requests: list[Row]) -> list[R
             else:
                 blocks = sorted({rng.randrange(4) for _ in range(rng.randint(1, 3))})
                 events += [{"op": "kv_invalid"} | event | {"block": block} for block in blocks]
+    if chance(rng, 0.3):  # and again, perhaps while what was cut back is still in flight
+        events += [event | {"pass": event["pass"] + later} for event in events for later in (1, 2)]
     return events

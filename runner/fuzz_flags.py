@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schedbench.errors import UnsupportedError
+from schedbench.errors import UnsupportedError, UsageError
 from schedbench.sched.behaviours import MODELLED
 
 if TYPE_CHECKING:
@@ -42,6 +42,27 @@ FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if a
     "min_tokens": 0.15,
 }
 NEWER_FEATURES = frozenset({"active_cap", "prefill_interval", "min_tokens"})  # 0.33.0 only
+
+
+def read_features(text: str) -> list[str]:
+    """The features that `a,b` names. Raises UsageError for one that is none."""
+    names = [each.strip() for each in text.split(",")]
+    if unknown := [each for each in names if each not in FEATURES]:
+        raise UsageError(
+            f"--features: there is no feature {unknown[0]!r}; there are {', '.join(FEATURES)}"
+        )
+    return names
+
+
+def check_features(names: Collection[str], release: str) -> None:
+    """Raises UsageError for one that no case of a release has, unless all features are named."""
+    newer = sorted(NEWER_FEATURES & set(names))
+    if release == RELEASES[0] and newer and set(names) != set(FEATURES):
+        raise UsageError(
+            f"--features: {', '.join(newer)}: no case of vLLM {release} has it; leave it out, or "
+            f"compare with {RELEASES[-1]}"
+        )
+
 
 # Branches that need several features at once: one of these joins a case now and then.
 THEMES: tuple[frozenset[str], ...] = (

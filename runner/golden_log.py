@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -47,6 +48,16 @@ class Difference:
 
 
 def read_log(path: Path) -> GoldenLog:
+    """Raises TraceError for what is no golden log."""
+    try:
+        return _read(path)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise TraceError(
+            f"{path}: cannot be read as a golden log, gzipped JSON lines: {error}. Check the file"
+        ) from error
+
+
+def _read(path: Path) -> GoldenLog:
     log = GoldenLog({}, [])
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):

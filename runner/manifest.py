@@ -60,6 +60,7 @@ def make_manifest(
             "digest": trace.digest,
             "requests": trace.num_requests,
             "replayed": prepared.num_requests,
+            "columns": trace.table.column_names,
             "provenance": prepared.provenance,
         },
         **flags,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import orjson
 
-from schedbench.errors import OutputError
+from schedbench.errors import OutputError, UsageError
 from schedbench.sched.return_path import ReturnPath
 
 if TYPE_CHECKING:
@@ -25,9 +25,15 @@ class OutputsFile:
 
     Raises:
         OutputError: a file exists already or cannot be written.
+        UsageError: both are the same file.
     """
 
     def __init__(self, outputs: Path | None, events: Path | None) -> None:
+        if outputs is not None and events is not None and outputs.resolve() == events.resolve():
+            raise UsageError(
+                f"--outputs and --request-events both name {outputs}: they are two files, give "
+                "each its own"
+            )
         self._outputs = _create(outputs)
         self._events = _create(events)
         self.return_path = ReturnPath(include_finished_set=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from schedbench.errors import InvariantError, SchedbenchError, UsageError
 from schedbench.results.untold import REAL_CLASS
+from schedbench.runner.own_classes import check_scheduler, checked_policy
 from schedbench.sched.policy import HOOKS, Policy, overridden
 from schedbench.sched.scheduler import Scheduler
 
@@ -62,7 +63,7 @@ def load_policy(spec: str | None) -> Policy | None:
     if not issubclass(found, Policy):
         raise UsageError(f"--policy-class: {spec} is no subclass of schedbench.Policy")
     with blaming("--policy-class", spec):
-        policy = found()
+        policy = checked_policy(found, spec)()
     if not overridden(policy):
         raise UsageError(
             f"--policy-class: {spec} overrides none of {', '.join(HOOKS)}: it would decide what "
@@ -84,6 +85,13 @@ def load_scheduler(spec: str) -> type[Scheduler]:
             f"--scheduler {REAL_CLASS}: only `schedbench replay` drives vLLM's own class, and "
             "`schedbench verify` holds this project's to it; leave the option out"
         )
+    if ":" not in spec:
+        meant = next((each for each in (OWN_SCHEDULER, REAL_CLASS) if each == spec.lower()), None)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise UsageError(
+            f"--scheduler: {spec!r} is neither {OWN_SCHEDULER} nor {REAL_CLASS} nor of the form "
+            f"module:Class{hint}"
+        )
     found = load_class(spec, "--scheduler")
     missing = [name for name in SCHEDULER_METHODS if not callable(getattr(found, name, None))]
     if missing:
@@ -93,6 +101,7 @@ def load_scheduler(spec: str) -> type[Scheduler]:
             f"--scheduler: {spec} is no subclass of schedbench.Scheduler, whose collections the "
             "pass log is read from"
         )
+    check_scheduler(found, Scheduler, spec)
     return found
 
 

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
+from schedbench.errors import SchedbenchError
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import FEATURES
+from schedbench.runner.fuzz_flags import FEATURES, read_features
 from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import (
     Difference,
@@ -61,6 +62,15 @@ def record_random(first: int, count: int, folder: Path, features: Collection[str
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run a command line; an error for people is one line and its exit code."""
+    try:
+        return _run(arguments)
+    except SchedbenchError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+
+
+def _run(arguments: list[str] | None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--fuzz", nargs=2, type=int, metavar=("FIRST", "COUNT"))
@@ -69,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.fuzz:
         first, count = options.fuzz
-        record_random(first, count, options.paths[0], options.features.split(","))
+        record_random(first, count, options.paths[0], read_features(options.features))
         return 0
     if not options.check:
         source, target = options.paths

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 COLLECT_AFTER_OBJECTS = 200_000
 QUICK, SLOW = 512, 16  # passes between two calls of a progress: predicted ones, executed ones
 __all__ = ["DEFAULT_COST", "ReplayOptions", "Run", "replay"]
+DEFAULT_ACCEPTANCE = 0.7
 DEFAULT_KV_ROLE: Literal["kv_both"] = "kv_both"  # where a trace has remote KV and no role is given
 
 
@@ -80,7 +81,9 @@ class ReplayOptions:
     warmup_ns: int = 0
     slo_ns: Mapping[str, int] | None = None
     events: Sequence[Event] = ()
-    spec_acceptance: float = 0.7  # chance that a draft is accepted, where the trace is silent
+    spec_acceptance: float = (
+        DEFAULT_ACCEPTANCE  # chance that a draft is accepted, where the trace is silent
+    )
     seed: int = 0  # of those draws
     short_way: bool = True  # off: look at every decode in every pass; the rows are the same
     scheduler: str = OWN_SCHEDULER  # or vllm, or module:Class
@@ -388,6 +391,8 @@ def _finish(
             sink.complete()
     if stalled is not None:
         raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
-    judged = warn(summary, config.as_dict(), manifest["derived"])
+    asked = None if options.spec_acceptance == DEFAULT_ACCEPTANCE else options.spec_acceptance
+    columns = manifest["trace"]["columns"]
+    judged = warn(summary, config.as_dict(), manifest["derived"], columns, asked)
     warnings = [*config.warnings(), *notes, *judged]
     return Run(summary, manifest, warnings, tables, path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.runner.stall_causes import cause_of_stall
+
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.output import EngineCoreOutputs, SchedulerOutput
@@ -47,12 +49,17 @@ class ProgressWatch:
 
 
 def stall_message(scheduler: Scheduler) -> str:
-    """Name the head request, the blocks it needs, those there are and the flag that helps."""
+    """Name the request that is stuck, what it lacks and the flag that helps.
+
+    That is blocks, unless an encoder item or a policy holds up a head that they would suffice for.
+    """
     head = _head(scheduler)
     if head is None:
         return "the engine is paused with requests waiting, and no event resumes it"
     config = scheduler.config
     need = -(-min(head.num_tokens, config.max_model_len) // config.block_size)
+    if need <= config.usable_blocks and (cause := cause_of_stall(scheduler)):
+        return f"stalled: no request can be scheduled any more. {cause}"
     watermark = config.watermark_blocks if scheduler.running else 0
     who = f"request {head.tag.request_id if head.tag else head.request_id}"
     tokens = f"{head.num_tokens} tokens ({head.num_prompt_tokens} of them prompt)"

@@ -20,7 +20,7 @@ from schedbench.results.cause import Cause
 from schedbench.results.compare import first_by_decisions
 from schedbench.runner.run import EnoughError, ReplayOptions, replay, with_kv_role
 from schedbench.runner.workers import Workers
-from schedbench.sched.behaviours import Behaviours, all_facts, typed
+from schedbench.sched.behaviours import Behaviours, all_facts, parse_switches, typed
 from schedbench.sched.config import option_of
 
 if TYPE_CHECKING:
@@ -224,10 +224,11 @@ def _needed(config: SchedulerConfig, flag: dataclasses.Field[Any]) -> dict[str, 
 def _behaviour(config: SchedulerConfig, name: str, needs: str) -> dict[str, str]:
     """A behaviour the other way round, with what it needs where it is switched on."""
     behaviour: Behaviours = config.behaviour
-    words = [f"{name}={'off' if getattr(behaviour, name) else 'on'}"]
-    if needs and not getattr(behaviour, name) and not getattr(behaviour, needs):
-        words += [f"{each}=on" for each in _chain(needs)]
-    return {"behaviours": "+".join([*filter(None, [config.behaviours]), *words])}
+    switches = parse_switches(config.behaviours) | {name: not getattr(behaviour, name)}
+    if needs and switches[name] and not getattr(behaviour, needs):
+        switches |= dict.fromkeys(_chain(needs), True)
+    words = [f"{each}={'on' if is_on else 'off'}" for each, is_on in switches.items()]
+    return {"behaviours": "+".join(words)}
 
 
 def _chain(name: str) -> list[str]:

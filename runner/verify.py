@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from schedbench.errors import TraceError
 from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import read_log
-from schedbench.runner.golden_sched import SchedBackend, unsupported_features
+from schedbench.runner.golden_sched import SchedBackend, unsupported_features, version_of
 from schedbench.runner.golden_world import RemoteStore
 
 if TYPE_CHECKING:
@@ -42,10 +41,11 @@ class Parting:
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of one log; `passes` are those that were equal."""
+    """What became of one log of a release; `passes` are those that were equal."""
 
     path: Path
     status: Status
+    release: str
     passes: int = 0
     parting: Parting | None = None
     missing: list[str] = field(default_factory=list)
@@ -56,22 +56,14 @@ def verify(path: Path, progress: Callable[[int], None] | None = None) -> Verifie
 
     Raises TraceError for a file that is no golden log, or that holds no passes.
     """
-    log = _read(path)
+    log = read_log(path)
     if not log.passes:
         raise TraceError(f"{path}: holds no passes: the scenario was never run. Name another log")
     if missing := unsupported_features(log):
-        return Verified(path, "unsupported", missing=missing)
+        return Verified(path, "unsupported", version_of(log), missing=missing)
     count, parting = _compare(log, progress)
-    return Verified(path, "equal" if parting is None else "different", count, parting)
-
-
-def _read(path: Path) -> GoldenLog:
-    try:
-        return read_log(path)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise TraceError(
-            f"{path}: cannot be read as a golden log, gzipped JSON lines: {error}. Check the file"
-        ) from error
+    status: Status = "equal" if parting is None else "different"
+    return Verified(path, status, version_of(log), count, parting)
 
 
 def _compare(log: GoldenLog, progress: Callable[[int], None] | None) -> tuple[int, Parting | None]:

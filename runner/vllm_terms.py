@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import UnsupportedError
 from schedbench.runner.vllm_backend import vllm_version
-from schedbench.sched.behaviours import RELEASES
+from schedbench.sched.behaviours import RELEASES, resolve
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
@@ -94,7 +94,13 @@ def _encoder_item(item: EncoderInput) -> dict[str, Any]:
 
 
 def installed_release(wanted: str | None) -> str:
-    """Release of the installed vLLM, which has to be the one asked for (None: any)."""
+    """Release of the installed vLLM, which has to be the one asked for (None: any).
+
+    Raises:
+        UsageError: a release that is not modelled.
+        UnsupportedError: vLLM is not installed, or of another release.
+    """
+    resolve(wanted or OLDEST)
     try:
         found = vllm_version()
     except PackageNotFoundError as error:

@@ -88,7 +88,8 @@ def settle_what_is_sure(
         request.num_output_placeholders -= num_taken
     if was_running and (had_placeholders or scheduler.config.num_speculative_tokens):
         sure = request.num_computed_tokens - tokens_in_flight(scheduler, request)
-        scheduler.kv_cache.cache_blocks(request, min(sure, request.num_tokens))
+        known = request.num_tokens + scheduler.config.uncacheable_tokens  # it takes those off
+        scheduler.kv_cache.cache_blocks(request, min(sure, known))
 
 
 def settle_what_was_cut(

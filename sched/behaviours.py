@@ -455,6 +455,8 @@ def parse_switches(text: str) -> dict[str, bool]:
             raise UsageError(f"--behaviour {part}: there is no such behaviour; there are {names}")
         if word.strip().lower() not in WORDS:
             raise UsageError(f"--behaviour {part}: write {name.replace('_', '-')}=on or =off")
+        if name in switches:
+            raise UsageError(f"--behaviour {text}: {typed(name)} stands there twice; give it once")
         switches[name] = WORDS[word.strip().lower()]
     return switches
 
@@ -504,6 +506,11 @@ def _names_of(version: str) -> frozenset[str]:
         return RELEASES[version]
     *others, last = RELEASES
     known = f"{', '.join(others)} and {last}"
+    bare = version.removeprefix("v")
+    if meant := [each for each in RELEASES if each == bare or each.startswith(f"{bare}.")]:
+        raise UsageError(
+            f"--vllm-version {version} is not modelled: {known} are; did you mean {meant[0]}?"
+        )
     asked = _numbers(version)
     if asked is not None and ordered(others[0]) < asked < ordered(last):
         raise UsageError(

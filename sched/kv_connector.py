@@ -294,7 +294,8 @@ def _cut_back(
     claimed: set[int] = set()
     for request in requests:
         computed = request.num_computed_tokens - num_scheduled_tokens.get(request.request_id, 0)
-        held = request.block_ids[: -(-computed // block_size)]
+        num_held = max(-(-computed // block_size), 0)  # cut back while in flight, it is below 0
+        held = request.block_ids[:num_held]
         bad = [place for place, block_id in enumerate(held) if block_id in invalid]
         if not bad:
             continue

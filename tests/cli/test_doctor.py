@@ -1,6 +1,10 @@
 import json
+from importlib.metadata import PackageNotFoundError
 
+import pytest
 from cli_runs import Cli
+
+from schedbench.cli import doctor
 
 
 def test_versions_are_shown_and_what_is_missing_for_what(cli: Cli) -> None:
@@ -12,3 +16,16 @@ def test_versions_are_shown_and_what_is_missing_for_what(cli: Cli) -> None:
     }
     text = cli("doctor").out
     assert all(name in text for name in found["packages"])
+
+
+def test_a_vllm_that_another_wheel_brought_has_its_version(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name == "vllm":
+            raise PackageNotFoundError(name)
+        return "0.26.0"
+
+    monkeypatch.setattr(doctor, "find_spec", lambda _: object())
+    monkeypatch.setattr(doctor, "version", version)
+    assert json.loads(cli("doctor", "--json").out)["packages"]["vllm"] == "0.26.0"

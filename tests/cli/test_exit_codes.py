@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,18 @@ def test_0_is_for_a_command_that_did_what_it_says(program: Program) -> None:
             "did you mean --max-num-seqs or --max-num-active-seqs",
         ),
         (["replay", "--max-num-seqs", "many"], "'many' is no whole number; write 2048, 2k"),
+        (["replay", "--max-num-seqs", "-1"], "--max-num-seqs: -1 is below 0, and this is a count"),
+        (
+            ["replay", "--max-num-seqs", "4,8"],
+            "sweep TRACE --max-num-seqs 4,8` replays",
+        ),
+        (["replay", "--vllm-version", "0.33"], "did you mean 0.33.0?"),
+        (["replay", "--vllm-version", "0.26.0,0.33.0"], "sweep TRACE --vllm-version 0.26.0,0.33.0"),
+        (["replay", "--scheduler", "vLLM"], "did you mean vllm?"),
+        (
+            ["replay", "--outputs", "a", "--request-events", "./a"],
+            "both name a: they are two files",
+        ),
         (["replay", "--watermark", "much"], "--watermark: 'much' is no number"),
         (["replay", "--watermark", "2"], "--watermark is 2.0: it is a share of the pool"),
         (["replay", "--scheduling-policy", "lifo"], "'lifo' is not one of fcfs, priority"),
@@ -62,6 +75,25 @@ def test_2_is_for_bad_usage_and_bad_input_and_says_what_to_do(
     assert said in ran.err
     last = ran.err.splitlines()[-1]
     assert last.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("--num-gpu-blocks", "0"),
+        ("--num-gpu-blocks-override", "0"),
+        ("--num_gpu_blocks", "many"),
+        ("--spec-tokens", "-1"),
+        ("--num-speculative-tokens", "x"),
+    ],
+)
+def test_an_option_with_two_spellings_is_called_as_it_was_typed(
+    cli: Cli, typed: str, value: str
+) -> None:
+    ran = cli("replay", typed, value)
+    assert ran.code == 2
+    (line,) = [each for each in ran.err.splitlines() if each.startswith("error: ")]
+    assert re.findall(r"--num-[\w-]+|--spec-[\w-]+", line) == [typed.replace("_", "-")]
 
 
 def test_4_is_for_what_could_not_be_written(cli: Cli, small: Path, tmp_path: Path) -> None:

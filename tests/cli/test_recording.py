@@ -87,3 +87,47 @@ def test_spans_become_a_trace_and_iterations_a_run(cli: Cli) -> None:
     ran = cli("compare", "modelled", "logged", "--across-traces")
     assert ran.code == 0
     assert "tokens scheduled" in ran.out
+    assert "logged  a release that is not told  time=iterations logged in server.log" in ran.out
+    assert "None" not in ran.out
+    ran = cli("compare", "modelled", "logged")
+    assert ran.code == 2
+    assert "logged does not say which trace it is of" in ran.err
+
+
+def test_the_page_on_recording_can_be_followed_line_by_line(cli: Cli, recorded: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/recording.md").read_text().partition("\n## ")[0]
+    lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    assert not [line for line in lines if line.startswith("cd ")]
+    commands = [line.split()[1:] for line in lines if line.startswith("schedbench ")]
+    assert [words[0] for words in commands] == ["trace", "replay", "replay", "compare"]
+    for words in commands:
+        given = [str(recorded) if word.startswith("/data/") else word for word in words]
+        ran = cli(*given)
+        assert ran.code == 0, (given, ran.err)
+    assert "equal, in decisions and in time" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("replay", "server.log", "--input-format", "vllm-iterations"), "makes a run of a server"),
+        (("replay", "server.log"), "trace import server.log --input-format vllm-iterations -o RUN"),
+        (("trace", "import", "server.log", "-o", "x"), "--input-format vllm-iterations -o RUN"),
+        (("trace", "import", "recs", "-o", "x"), "is a folder and no recording: a recording is"),
+        (("replay", "server.log", "--input-format", "recording"), "server.log: is no recording"),
+    ],
+)
+def test_what_a_server_left_says_how_it_is_read(
+    cli: Cli, words: tuple[str, ...], said: str
+) -> None:
+    Path("server.log").write_text(ITERATION)
+    Path("recs").mkdir()
+    ran = cli(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_folder_of_recordings_says_which_one_to_name(cli: Cli, recorded: Path) -> None:
+    ran = cli("trace", "import", recorded.parent, "-o", "x.parquet")
+    assert ran.code == 2
+    assert f"Name one of the recordings in it, such as {recorded}" in ran.err

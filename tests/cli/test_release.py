@@ -52,6 +52,8 @@ def test_the_nearest_pyproject_sets_the_release_and_the_environment_wins(
         ("[tool.schedbench]\nvllm-version = 0.33\n", "write it in quotes"),
         ('[tool.schedbench]\nvllm-version = "0.29.0"\n', "not rounded to a neighbour"),
         ("[tool", "cannot be read"),
+        ("tool = 3", "tool is 3, where tables of tools stand"),
+        ("tool.schedbench = 3", "and nothing else"),
     ],
 )
 def test_a_pyproject_that_says_nothing_useful_is_refused_by_name(
@@ -136,6 +138,7 @@ def test_every_summary_marks_a_mixture(cli: Cli, small: Path) -> None:
         ("tune", small, *MIXTURE, "--max-num-seqs", "4,8", "--replays", "2", "--jobs", "1",
          "--goal", "ttft", "--no-store"),
         ("gate", small, *MIXTURE, "--baseline", "base.json"),
+        ("sweep", small, *MIXTURE, "--vllm-version", "0.26.0,0.33.0", "--jobs", "1", "--no-store"),
     ]  # fmt: skip
     cli("gate", small, *MIXTURE, "--baseline", "base.json", "--update")
     for words in commands:

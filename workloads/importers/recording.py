@@ -46,6 +46,23 @@ def is_recording(path: str | os.PathLike[str]) -> bool:
     return (folder / "added").is_dir() and "recording" in (_manifest_of(folder) or {})
 
 
+def refuse_what_is_none(path: str | os.PathLike[str], *, is_asked: bool) -> None:
+    """Say of a folder, and of whatever is read as a recording by name, why it is no recording.
+
+    Raises:
+        TraceError: a folder that is none, with the recordings in it; a file, where `is_asked`.
+    """
+    folder = Path(path)
+    form = f"a recording is a folder with {MANIFEST} and added/ in it"
+    if folder.is_dir():
+        inside = sorted(each for each in folder.iterdir() if is_recording(each))
+        remedy = f"Name one of the recordings in it, such as {inside[0]}" if inside else ""
+        found = f"is a folder and no recording: {form}"
+        raise Place(str(folder)).refuse_input(found, remedy or "Name one, or one file in it")
+    if is_asked:
+        raise Place(str(folder)).refuse_input(f"is no recording: {form}", "Name that folder")
+
+
 def _manifest_of(folder: Path) -> dict[str, Any] | None:
     try:
         found = orjson.loads((folder / MANIFEST).read_bytes())

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from schedbench.results.warnings import warn, warn_sweep
+from schedbench.results.warnings import (
+    DEFAULT_FAILURE_POLICY,
+    DEFAULT_SPEC_METHOD,
+    warn,
+    warn_sweep,
+)
+from schedbench.sched.config import SchedulerConfig
 
 CONFIG = {
     "max_num_seqs": 256,
@@ -14,6 +20,10 @@ CONFIG = {
     "watermark": 0.0,
     "enable_prefix_caching": True,
     "block_size": 16,
+    "num_speculative_tokens": 0,
+    "spec_method": DEFAULT_SPEC_METHOD,
+    "kv_role": None,
+    "kv_load_failure_policy": DEFAULT_FAILURE_POLICY,
 }
 
 
@@ -77,6 +87,45 @@ def test_each_cause_has_its_one_warning(
         summary[key] = {**summary[key], **value} if nested else value
     (warning,) = warn(summary, {**CONFIG, **config}, derived)
     assert re.search(message, warning)
+
+
+@pytest.mark.parametrize(
+    ("columns", "priorities", "config", "message"),
+    [
+        (["spec"], 1, {}, "column spec; without --spec-tokens N"),
+        (["lora"], 1, {}, "column lora; without --max-loras N"),
+        (["priority"], 3, {}, "column priority; without --scheduling-policy priority"),
+        ([], 1, {"spec_method": "eagle"}, "--spec-method eagle is inert: .* --spec-tokens N"),
+        ([], 1, {"kv_load_failure_policy": "recompute"}, "recompute is inert: .* remote_kv"),
+    ],
+)
+def test_what_nothing_reads_has_one_warning_that_names_column_and_flag(
+    columns: list[str], priorities: int, config: dict[str, Any], message: str
+) -> None:
+    summary = sound()
+    summary["traffic"]["priorities"] = priorities
+    (warning,) = warn(summary, {**CONFIG, **config}, {}, columns)
+    assert re.search(message, warning)
+
+
+def test_a_column_that_is_read_has_no_warning() -> None:
+    asks = {"num_speculative_tokens": 3, "max_loras": 2, "policy": "priority"}
+    summary = sound()
+    summary["traffic"] |= {"priorities": 3, "loras": 2}
+    assert warn(summary, {**CONFIG, **asks}, {}, ["spec", "lora", "priority"], 0.5) == []
+
+
+def test_an_acceptance_that_was_asked_for_needs_drafts() -> None:
+    (warning,) = warn(sound(), CONFIG, {}, acceptance=0.5)
+    assert warning == "--spec-acceptance 0.5 is inert: there are no drafts without --spec-tokens N"
+
+
+def test_what_counts_as_not_given_is_the_default_of_the_flag() -> None:
+    plain = SchedulerConfig()
+    assert (plain.spec_method, plain.kv_load_failure_policy) == (
+        DEFAULT_SPEC_METHOD,
+        DEFAULT_FAILURE_POLICY,
+    )
 
 
 def test_a_sweep_in_which_nothing_was_ever_binding_is_said_to_mean_nothing() -> None:
