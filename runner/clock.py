@@ -34,13 +34,16 @@ class ClockRunner:
         return f"linear:{base},{self.per_token_ns / 1e6:g}ms"
 
     def execute(self, scheduler_output: SchedulerOutput) -> PassResult:
-        tokens = scheduler_output.total_num_scheduled_tokens
-        return PassResult(self.base_ns + self.per_token_ns * tokens)
+        return PassResult(self.duration_of(scheduler_output.total_num_scheduled_tokens))
+
+    def duration_of(self, num_tokens: int) -> int:
+        """What a pass of so many tokens takes; nothing else about it matters."""
+        return self.base_ns + self.per_token_ns * num_tokens
 
     def decode_durations(self, num_decodes: int, context_tokens: int, num_passes: int) -> int:
         """How long each of a run of passes takes in which so many requests decode."""
         del context_tokens, num_passes
-        return self.base_ns + self.per_token_ns * num_decodes
+        return self.duration_of(num_decodes)
 
     def close(self) -> None:
         """Nothing is held."""

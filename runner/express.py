@@ -82,7 +82,7 @@ class Coming:
         self._most = max_model_len
         self._chunks = self._read()
         self._due: list[int] = []
-        self._facts: list[tuple[int, int, bool]] = []
+        self._jobs: list[Job] = []
         self._first = self._next = 0  # of the chunk; among its rows
         self.next_ns: int | None = None
         self._read_on()
@@ -90,17 +90,13 @@ class Coming:
     def take(self, now_ns: int, step: int, queue: deque[Job]) -> None:
         """Put those that are due by now into the queue; `step` is the one that sees them first."""
         while self.next_ns is not None and self.next_ns <= now_ns:
-            due, facts, place = self._due, self._facts, self._next
-            row, last = self._first + place, len(due)
+            due, place = self._due, self._next
+            last = len(due)
             while place < last and due[place] <= now_ns:
-                prompt_tokens, will_emit, by_itself = facts[place]
-                job = Job(row, prompt_tokens, will_emit)
-                if by_itself:
-                    job.ends_by_itself = True
+                job = self._jobs[place]
                 job.entered_ns, job.entered_step = now_ns, step
                 queue.append(job)
                 place += 1
-                row += 1
             self._next = place
             if place < last:
                 self.next_ns = due[place]
@@ -109,7 +105,7 @@ class Coming:
 
     def _read_on(self) -> None:
         self._first += len(self._due)
-        self._due, self._facts = next(self._chunks, ([], []))
+        self._due, self._jobs = next(self._chunks, ([], []))
         self._next = 0
         self.next_ns = self._due[0] if self._due else None
 
@@ -118,8 +114,8 @@ class Coming:
         """Of the next one."""
         return self._first + self._next
 
-    def _read(self) -> Iterator[tuple[list[int], list[tuple[int, int, bool]]]]:
-        """When each is added; prompt, tokens to come, whose end. A chunk of rows at a time."""
+    def _read(self) -> Iterator[tuple[list[int], list[Job]]]:
+        """When each is added, and the job that it is. A chunk of rows at a time."""
         names = ("arrival_ns", "added_ns", "prompt_tokens", "output_tokens", "max_tokens")
         for first in range(0, self._trace.num_requests, CHUNK_ROWS):
             table = self._trace.table.slice(first, CHUNK_ROWS)
@@ -130,8 +126,11 @@ class Coming:
             cap = output if cap is None else np.where(cap <= 0, output, cap)
             emit = np.maximum(np.minimum(np.minimum(output, cap), self._most - prompt), 1)
             by_itself = (output < cap) & (emit == output) & (prompt + emit < self._most)
-            facts = zip(prompt.tolist(), emit.tolist(), by_itself.tolist(), strict=True)
-            yield added.tolist(), list(facts)
+            rows = range(first, first + len(prompt))
+            jobs = list(map(Job, rows, prompt.tolist(), emit.tolist()))
+            for place in np.flatnonzero(by_itself).tolist():
+                jobs[place].ends_by_itself = True
+            yield added.tolist(), jobs
 
 
 def _integers(table: pa.Table, name: str) -> Any:  # noqa: ANN401 - an array, or None
@@ -160,6 +159,7 @@ class ExpressReplay:
         self.num_finished = self.num_passes = 0
         self.last_end_ns = 0  # of the last pass folded in
         self._runner = runner
+        self._duration_of: Callable[[int], int] | None = getattr(runner, "duration_of", None)
         self._recorder = recorder
         self._config = config
         self._batch = Batch(1, config.block_size)
@@ -359,6 +359,8 @@ class ExpressReplay:
             job.began = -1
 
     def _execute(self, decodes: int, context_tokens: int, prefill_tokens: int) -> int:
+        if self._duration_of is not None:
+            return self._duration_of(decodes + prefill_tokens)
         this_pass = self._pass
         this_pass.prefills = self.express.prefills
         this_pass.decode_tokens = decodes
