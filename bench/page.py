@@ -38,33 +38,35 @@ TRIED = (
     (
         ("as recorded", "3 times as fast", "8 times as fast"),
         (
-            "Azure. A replay is a step for every run of decodes and for every pass with a prompt, and "
-            "a job for every request. What was tried: nobody walked and nothing built for a pass; "
-            "blocks counted; facts packed as numbers and rows, digests, gaps and waits worked out of "
-            "them thousands of passes at a time; constant columns sliced from one array; narrow "
-            "columns; durations tallied by hashing. What is left is spread over all of the loop: no "
-            "function has a tenth of it, and a step costs some tens of Python calls. It would take a "
-            "compiled loop, or one function in place of those that say what they do. The log's own "
-            "floor is reached from the other side: what a replay takes beyond it is the same loop."
+            "Azure. A replay is a step for every run of decodes and for every pass with a "
+            "prompt, and a job for every request. What was tried: nobody walked and nothing "
+            "built for a pass; blocks counted; facts packed as numbers and rows, digests, gaps "
+            "and waits worked out of them thousands of passes at a time; constant columns "
+            "sliced from one array; narrow columns; durations tallied by hashing. What is left "
+            "is spread over all of the loop: no function has a tenth of it, and a step costs "
+            "some tens of Python calls. It would take a compiled loop, or one function in place "
+            "of those that say what they do. The log's own floor is reached from the other "
+            "side: what a replay takes beyond it is the same loop."
         ),
     ),
     (
         ("Mooncake, block size 16 against 512",),
         (
-            "Block sizes. With the decodes off the loops what remains of small blocks is the blocks: "
-            "each is taken, named, hashed, looked up, forgotten and freed by itself. Tried: all of "
-            "these many at a time, the back of the free queue in a deque with entries that are stepped "
-            "over, kinds of freed blocks told apart by a count. It would take stretches of blocks, as "
-            "long as a hash block of the trace, in place of single ones."
+            "Block sizes. With the decodes off the loops what remains of small blocks is the "
+            "blocks: each is taken, named, hashed, looked up, forgotten and freed by itself. "
+            "Tried: all of these many at a time, the back of the free queue in a deque with "
+            "entries that are stepped over, kinds of freed blocks told apart by a count. It "
+            "would take stretches of blocks, as long as a hash block of the trace, in place of "
+            "single ones."
         ),
     ),
     (
         ("Mooncake conversation",),
         (
-            "Prefixes. The peer keeps no log and shares blocks by its own rules; ours keeps vLLM's "
-            "order of every block. The express way knows counted blocks only, so that a trace with "
-            "hash ids builds a request and a pass each time. It would take an express way over "
-            "stretches of numbered blocks."
+            "Prefixes. The peer keeps no log and shares blocks by its own rules; ours keeps "
+            "vLLM's order of every block. The express way knows counted blocks only, so that a "
+            "trace with hash ids builds a request and a pass each time. It would take an "
+            "express way over stretches of numbered blocks."
         ),
     ),
 )

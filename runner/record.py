@@ -242,7 +242,8 @@ class Recorder:
         row = (
             *(self.num_passes, start_ns, first_ns, budget, num_decodes, 0, num_decodes, 0),
             *(run.context_tokens, num_decodes, num_decodes, run.num_running, run.num_waiting),
-            *(run.num_skipped, 0, 0, 0, 0, 0, 0, self._aborted, 0, (), 0, 0, 0, 0),
+            *(run.num_skipped, self._scheduler.num_waiting_for_streaming_input),
+            *(self._blocks_held_waiting(), 0, 0, 0, 0, self._aborted, 0, (), 0, 0, 0, 0),
             *(Verdict.LIST_DONE.label, stop.label, LIMIT_OF[stop].value),
             *(usable - run.num_free, run.num_free, run.num_cached, self._pending_preempt()),
             *(self._freed_finish - freed - run.num_freed, 0, 0, decisions),

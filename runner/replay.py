@@ -84,7 +84,8 @@ class Replay:
         self._depth = config.passes_in_flight
         self._steady: SteadyDecodes | None = None
         self._ahead: SteadyAhead | None = None
-        if self.short_way and hasattr(self.runner, "decode_durations"):
+        tells = hasattr(self.runner, "decode_durations") and not self.runner.needs_block_ids
+        if self.short_way and tells:
             if config.runs_ahead:
                 self._ahead = SteadyAhead(self.scheduler)
             else:

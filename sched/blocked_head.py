@@ -26,7 +26,8 @@ class BlockedHead:
         """Remember how a pass's admission ended, unless that may change by itself.
 
         What a waiting request asks for depends on what it hits, unless all of it fits in the
-        budget: then hits and new blocks add up to the same.
+        budget: then hits and new blocks add up to the same. Where blocks have numbers it may hit
+        what others hold, so that no shortage is remembered.
         """
         self.clear()
         stop = this_pass.admission_stop

@@ -50,15 +50,13 @@ class NumberedBlocks:
         self._ledger = ledger
         self._size = scheduler.config.block_size
         self._caches = scheduler.config.enable_prefix_caching
-        self._openers: list[dict[Request, int]] = [{} for _ in range(self._size)]  # by phase
+        self._openers: list[dict[Request, None]] = [{} for _ in range(self._size)]  # by phase
         self._places: dict[Request, int] = {}  # the phase of each
-        self._num_joined = 0
 
     def join(self, request: Request) -> None:
         """Let a request that has just joined the ledger open blocks."""
         place = self._places[request] = self._ledger.opens_at(request)
-        self._openers[place][request] = self._num_joined
-        self._num_joined += 1
+        self._openers[place][request] = None
 
     def part(self, request: Request, num_tokens: int) -> None:
         """Take a request out; what it holds is known, how many tokens they are does not matter."""
@@ -66,39 +64,26 @@ class NumberedBlocks:
         del self._openers[self._places.pop(request)][request]
 
     def take(self, num_passes: int) -> None:
-        """Open the blocks of the next passes, and hash those that become full in them."""
+        """Open the blocks of the next passes, and hash those that become full in them.
+
+        That all are opened before any is hashed makes no difference: what is opened loses its hash,
+        and what becomes full is held.
+        """
         size, index, pool = self._size, self._ledger.index, self._pool
         for at in range(index, index + num_passes):
-            opening, filling = self._openers[at % size], self._openers[(at + 1) % size]
-            if not self._caches:
-                filling = {}
-            if not opening:
-                for request in filling:
-                    self._hash(request)
-            elif not filling:
-                for request, block_id in zip(
-                    opening, pool.get_new_blocks(len(opening)), strict=True
-                ):
+            opening = self._openers[at % size]
+            if opening:
+                opened = pool.get_new_blocks(len(opening))
+                for request, block_id in zip(opening, opened, strict=True):
                     request.block_ids.append(block_id)
-            else:
-                self._in_order(opening, filling)
-
-    def _in_order(self, opening: dict[Request, int], filling: dict[Request, int]) -> None:
-        """Both in the same pass: in running order, for a block that is opened loses its hash."""
-        for request, _ in sorted((opening | filling).items(), key=_second):
-            if request in opening:
-                request.block_ids += self._pool.get_new_blocks(1)
-            if request in filling:
-                self._hash(request)
+            if self._caches:
+                for request in self._openers[(at + 1) % size]:
+                    self._hash(request)
 
     def _hash(self, request: Request) -> None:
         last = len(request.block_ids) - 1
         self._pool.cache([request.block_ids[last]], [request.identity.block_hash(last)])
         request.num_cached_blocks = last + 1
-
-
-def _second(pair: tuple[Request, int]) -> int:
-    return pair[1]
 
 
 def blocks_of(scheduler: Scheduler, ledger: DecodeLedger) -> CountedBlocks | NumberedBlocks:

@@ -111,7 +111,8 @@ class PrefixNames:
             ids = ids[:whole] + last
             num_tokens = len(ids) * self._hash_block_tokens
         self._serial += 1
-        num_blocks = max(num_tokens - self._lookahead_tokens, 0) // self._block_size
+        named = min(num_tokens, len(ids) * self._hash_block_tokens)
+        num_blocks = max(named - self._lookahead_tokens, 0) // self._block_size
         return BlockNames(self._serial, self._names(ids, num_blocks))
 
     def _number(self, namespace: Hashable, hash_id: int) -> int:

@@ -1,14 +1,15 @@
 """The short way through passes in which nothing but decoding happens.
 
-While every running request decodes one token a pass and blocks suffice, the order of the running
-list cannot matter, and nothing about a single request has to be touched. For each decoding request
-it is enough to know the pass in which it began to decode (`_joined`); then
+While every running request decodes one token a pass and blocks suffice, nothing about a single
+request has to be touched but the blocks it opens. For each decoding request it is enough to know
+the pass in which it began to decode (decode_ledger.py); then
 
     who opens a block in pass p    is a bucket, p modulo the block size
     who ends in pass p             is in a calendar
     how much context is read       grows by one token a request and pass
 
-so that a run of k such passes is a handful of additions. The decoding requests' own counters stand
+so that a run of k such passes is a handful of additions where blocks are counted, and as many steps
+as blocks are opened where they have numbers. The decoding requests' own counters stand
 still meanwhile and are caught up with when one of them ends or when anything else wants to look
 (`leave`). Blocks are those of decode_blocks.py.
 
@@ -78,7 +79,6 @@ class SteadyDecodes:
         self._scheduler = scheduler
         self._possible = is_possible(scheduler)
         self._budget = scheduler.config.tokens_of_pass
-        self._caches = scheduler.config.enable_prefix_caching
         self._ledger = DecodeLedger(scheduler.config.block_size)
         self._blocks = blocks_of(scheduler, self._ledger)
         self._head = BlockedHead()
@@ -221,8 +221,8 @@ class SteadyDecodes:
         self._blocks.join(request)
 
     def _may_hold(self, chunk: Request) -> bool:
-        """Whether a prompt in hand gets all that is left of a budget, and nobody stands behind."""
-        return not self._scheduler.config.threshold and chunk.num_output_placeholders == 0
+        """Whether nothing but the budget cuts a prompt in hand, so that nobody stands behind it."""
+        return not self._scheduler.config.threshold and not chunk.encoder_inputs
 
     def _has_room(self, chunk: Request, num_free: int) -> bool:
         """Whether the budget and the blocks that decodes leave suffice for the prompt in hand."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
 
+LOOKED_UP = 64  # blocks at a time, so that few are named behind the first miss
+
 
 @dataclass(slots=True)
 class SlotDemand:
@@ -94,7 +96,12 @@ class KVCacheManager:
             return []
         behind = max(self.config.hash_lookahead_tokens, 1)
         full = (request.num_tokens - behind) // self.block_size
-        hit = self.pool.cached_prefix(request.identity.block_hashes(0, full))
+        hit: list[int] = []
+        for first in range(0, full, LOOKED_UP):
+            hashes = request.identity.block_hashes(first, min(first + LOOKED_UP, full))
+            hit += self.pool.cached_prefix(hashes)
+            if len(hit) < first + len(hashes):
+                break
         if hit and self.config.drops_last_block:
             hit.pop()
         return hit

@@ -123,6 +123,15 @@ def shared_prefixes(draw: st.DrawFn) -> Trace:
         columns["output_hash_ids"].append(ids[prompt // 8 :])
     if not known_outputs:
         del columns["output_hash_ids"]
+    if draw(st.booleans()):
+        turns = st.fixed_dictionaries(
+            {
+                "delay_ns": st.integers(0, 20_000_000),
+                "prompt_tokens": st.integers(1, 5),
+                "output_tokens": st.integers(1, 5),
+            }
+        )
+        columns["chunks"] = [draw(st.none() | st.lists(turns, max_size=1)) for _ in range(rows)]
     return Trace.from_columns(columns, hash_block_tokens=8)
 
 
@@ -142,6 +151,59 @@ def test_both_ways_give_equal_rows_where_prefixes_are_shared(
     }
     tried = SchedulerConfig(**flags)
     assert outcome(trace, tried, short_way=True) == outcome(trace, tried, short_way=False)
+
+
+ITEM = {"offset": 40, "tokens": 28, "embeds": None, "hash": 1}
+TURN = {"delay_ns": 9_000_000, "prompt_tokens": 4, "output_tokens": 2}
+CASES: dict[str, tuple[Trace, dict[str, Any]]] = {
+    "an item that the prompt in hand has not reached": (
+        Trace.from_columns(
+            {
+                "arrival_ns": [0] * 5 + [1],
+                "prompt_tokens": [2] * 5 + [90],
+                "output_tokens": [20] * 5 + [5],
+                "encoder": [None] * 5 + [[ITEM]],
+            }
+        ),
+        {"max_num_batched_tokens": 32, "max_num_seqs": 16, "disable_chunked_mm_input": True},
+    ),
+    "a session between two inputs while all seats are taken": (
+        Trace.from_columns(
+            {
+                "arrival_ns": [0] * 3,
+                "prompt_tokens": [20] * 3,
+                "output_tokens": [3, 12, 4],
+                "chunks": [[TURN], None, None],
+            }
+        ),
+        {"max_num_seqs": 2},
+    ),
+    "a head that will hit what a decode fills": (
+        Trace.from_columns(
+            {
+                "arrival_ns": [0, 4_000_000],
+                "prompt_tokens": [8, 63],
+                "output_tokens": [40, 1],
+                "hash_ids": [[0], list(range(7))],
+                "output_hash_ids": [[1, 2, 3, 4, 5], []],
+            },
+            hash_block_tokens=8,
+        ),
+        {"block_size": 8, "num_gpu_blocks": 9, "max_model_len": 64},
+    ),
+}
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+@pytest.mark.parametrize("case", CASES)
+def test_both_ways_give_equal_rows_of(case: str, release: str) -> None:
+    trace, flags = CASES[case]
+    small = {"num_gpu_blocks": 100, "max_model_len": 200, "max_num_seqs": 8}
+    config = SchedulerConfig(
+        **{**small, "max_num_batched_tokens": 200, "vllm_version": release, **flags},
+        async_scheduling=False,
+    )
+    assert outcome(trace, config, short_way=True) == outcome(trace, config, short_way=False)
 
 
 @settings(max_examples=30)
