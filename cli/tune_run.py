@@ -15,11 +15,15 @@ from schedbench.cli.values import parse_count, parse_share, show_value, shown_op
 from schedbench.errors import StallError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from schedbench.cli.tune import Task
     from schedbench.results.rate_view import TriedRate
     from schedbench.results.sweep_sheet import SweepPoint
     from schedbench.runner.tune.max_rate import Rate, RateSearch
     from schedbench.runner.tune.search import Search, Tried
+
+MOST_REASONS = 3  # told where no point finished
 
 
 def search_flags(task: "Task", printing: Printing) -> None:
@@ -115,8 +119,7 @@ def _show(search: "Search", task: "Task", printing: Printing) -> None:
 
     whole = search.whole
     if not whole:
-        reasons = {each.outcome.reason for each in search.tried if each.outcome is not None}
-        raise StallError(f"no point of the search finished: {'; '.join(sorted(reasons)[:3])}")
+        raise _none_finished(each.outcome.reason for each in search.tried if each.outcome)
     flags = {**task.settings.flags, **whole[0].point}
     found = search.memory.importances([each.point for each in search.tried])
     tuned = Tuned(
@@ -133,6 +136,11 @@ def _show(search: "Search", task: "Task", printing: Printing) -> None:
     )
     print_view(named(tune_view(task.name, tuned), task.release), printing.chosen)
     _tell_time(task)
+
+
+def _none_finished(reasons: "Iterable[str]") -> StallError:
+    told = "; ".join(sorted(set(reasons))[:MOST_REASONS])
+    return StallError(f"no point of the search finished: {told}")
 
 
 def _tell_time(task: "Task") -> None:
@@ -174,6 +182,8 @@ def find_rate(task: "Task", printing: Printing) -> None:
         best = search.run()
     finally:
         line.clear()
+    if all(rate.summary is None for rate in search.rates):
+        raise _none_finished(rate.reason for rate in search.rates)
     tried = {id(rate): _tried(rate) for rate in search.rates}
     found = None if best is None else tried[id(best)]
     slo = dict(task.options.slo_ns or {})

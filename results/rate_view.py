@@ -47,13 +47,16 @@ def rate_view(
         "best": None if best is None else _data(best),
         "tried": [_data(each) for each in ordered],
     }
-    sheets = (facts([("answer", _answer(best))]), _table(ordered, best))
+    sheets = (facts([("answer", _answer(best, ordered[0]))]), _table(ordered, best))
     headings = tuple(Heading(key) for key in ("speedup", "holds", "share", "requests_per_s"))
     rows = tuple(tuple(Cell("", value) for value in _data(each).values()) for each in ordered)
     return View(title, sheets, Sheet("", headings, rows), data)
 
 
-def _answer(best: TriedRate | None) -> str:
+def _answer(best: TriedRate | None, slowest: TriedRate) -> str:
+    if best is None and slowest.reason:
+        why = slowest.reason.partition(".")[0]
+        return f"no rate that was tried holds it; the slowest, --speedup {slowest.speedup:g}: {why}"
     if best is None:
         return "no rate holds it, however low: a single request alone takes longer than that"
     rate = number(_rate(best))

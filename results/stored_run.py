@@ -53,9 +53,7 @@ class StoredRun:
         manifest = _read_json(folder / MANIFEST)
         _check_version(folder, manifest.get("schema_version"))
         if not manifest.get("complete") and not allow_incomplete and "recording" not in manifest:
-            raise RunStoreError(
-                f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
-            )
+            raise RunStoreError(_why_incomplete(folder, manifest.get("stalled")))
         summary = folder / SUMMARY
         run = cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
         if run.recording is not None and not run.summary:
@@ -171,6 +169,15 @@ def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> Stored
     kind = "run" if allow_incomplete else "complete run"
     raise RunStoreError(
         f"{root} holds no {kind}. Make one with `schedbench replay`, or name a run folder."
+    )
+
+
+def _why_incomplete(folder: Path, stalled: str | None) -> str:
+    if not stalled:
+        return f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
+    return (
+        f"{folder} is incomplete: its replay stalled, and would again with the same flags "
+        f"({stalled}). Name a run that went to its end."
     )
 
 

@@ -30,6 +30,7 @@ from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_
 from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.requests import RequestSource
+from schedbench.runner.stall_pause import dated
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.vllm_scheduler import VllmScheduler, refuse_what_it_cannot
@@ -314,7 +315,7 @@ def _run(
         ):
             replaying.run()
     except StallError as error:
-        return error
+        return dated(error, replaying.scheduler, options.events)
     except EnoughError:
         return None
     finally:

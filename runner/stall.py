@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.runner.stall_causes import cause_of_stall
+from schedbench.runner.stall_pause import is_held_by_pause, paused_message
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
@@ -51,8 +52,11 @@ class ProgressWatch:
 def stall_message(scheduler: Scheduler) -> str:
     """Name the request that is stuck, what it lacks and the flag that helps.
 
-    That is blocks, unless an encoder item or a policy holds up a head that they would suffice for.
+    That is blocks, unless the engine is paused, or an encoder item or a policy holds up a head that
+    they would suffice for.
     """
+    if is_held_by_pause(scheduler):
+        return paused_message(scheduler)
     head = _head(scheduler)
     if head is None:
         return "the engine is paused with requests waiting, and no event resumes it"

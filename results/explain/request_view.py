@@ -73,7 +73,8 @@ def _latencies(found: Mapping[str, Any]) -> str:
 def _waited(timeline: Timeline) -> str:
     total = timeline.waited_ns
     if not total:
-        return "not at all"
+        never_ran = timeline.facts["first_scheduled_ns"] is None
+        return "until the run ended, without a pass being made" if never_ran else "not at all"
     verdict, (passes, ns) = next(iter(timeline.waited.items()))
     why = MEANING.get(verdict, verdict)
     return (

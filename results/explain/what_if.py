@@ -56,10 +56,10 @@ class WhatIfs:
         ]
         return [each for _, each in sorted(shorter, key=lambda pair: pair[0])]
 
-    def others(self, tried: Tried, row: int) -> WinnersAndLosers:
-        """What a trial does to the TTFT of everyone but one request."""
-        assert self.base.requests is not None
-        assert tried.requests is not None
+    def others(self, tried: Tried, row: int) -> WinnersAndLosers | None:
+        """What a trial does to the TTFT of everyone but one request; None where the run stalled."""
+        if self.base.requests is None or tried.requests is None:
+            return None
         first, other = (_without(each, row) for each in (self.base.requests, tried.requests))
         return winners_and_losers(first, other, "ttft_ns")
 

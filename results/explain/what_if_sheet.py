@@ -67,6 +67,8 @@ def run_what_ifs(what_ifs: WhatIfs, title: str = "what if") -> Sheet:
 
 def _note(what_ifs: WhatIfs, without_effect: Sequence[Tried]) -> str:
     lines = []
+    if what_ifs.base.failure:
+        lines.append(f"no numbers as it was: {what_ifs.base.failure.partition('.')[0]}")
     if without_effect:
         tried = ", ".join(in_words(each.changes) for each in without_effect)
         lines.append(f"tried, and no better: {tried}")
@@ -86,7 +88,9 @@ def _of_all(shown: Sequence[Tried]) -> list[tuple[Heading, list[Cell]]]:
 def _winners(
     what_ifs: WhatIfs, shorter: Sequence[Tried], row: int
 ) -> list[tuple[Heading, list[Cell]]]:
-    found = [what_ifs.others(each, row) for each in shorter]
+    found = [each for tried in shorter if (each := what_ifs.others(tried, row)) is not None]
+    if not found:
+        return []
     faster, slower = ([getattr(each, name) for each in found] for name in ("faster", "slower"))
     return [
         _column("others: sooner", ["", *map(number, faster)], mark=Mark.BETTER),

@@ -33,6 +33,7 @@ class RequestWatcher(Watcher):
         self._passes = 0  # scheduled so far
         self._folded = 0
         self._open: Step | None = None  # a wait or a stretch of work that goes on
+        self._decoding: dict[int, Step] = {}  # by pass: decodes that are not folded in yet
         self._verdict: str | None = None  # what holds it in the queues now
         self._since_ns = 0
         self._skipped: Verdict | None = None  # stepped over in this pass's running loop
@@ -94,9 +95,10 @@ class RequestWatcher(Watcher):
         request = self.request
         if request is None:
             return
+        step = self._decoding.pop(index, None)
         if request in outputs.emitted:
             tokens = outputs.num_new_tokens.get(request.request_id, 1)
-            self._emits(replay, index, tokens)
+            self._emits(replay, index, tokens, step)
         if request in outputs.segments_done:
             self._close()
             self._note(Event.SEGMENT_DONE, replay).lasts(index, replay.now_ns)
@@ -133,6 +135,7 @@ class RequestWatcher(Watcher):
         step.lasts(index, replay.now_ns)
         step.counts("passes")
         step.counts("tokens", tokens)
+        self._decoding[index] = step
         drafts = output.scheduled_spec_decode_tokens.get(request.request_id)
         if drafts:
             step.counts("drafts", drafts)
@@ -165,12 +168,13 @@ class RequestWatcher(Watcher):
         step.waits(verdict, 1, 0)
         self._verdict, self._since_ns = verdict, replay.now_ns
 
-    def _emits(self, replay: Replay, index: int, tokens: int) -> None:
-        if not any(step.event is Event.FIRST_TOKEN for step in self.steps):
+    def _emits(self, replay: Replay, index: int, tokens: int, step: Step | None) -> None:
+        """`step`: the stretch of work that the pass belongs to; passes are folded in later."""
+        if not any(each.event is Event.FIRST_TOKEN for each in self.steps):
             self._note(Event.FIRST_TOKEN, replay).lasts(index, replay.now_ns)
-        elif self._open is not None:
-            self._open.counts("came", tokens)
-            self._open.end_ns = replay.now_ns
+        elif step is not None:
+            step.counts("came", tokens)
+            step.end_ns = replay.now_ns
 
     def _ends(self, replay: Replay, reason: str) -> None:
         self._count_time(replay.now_ns)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 MOST_VERDICTS = 2  # whose flags are tried: those that held the request for longest
 WORTH_A_REPLAY = 0.1  # of its wait
+_NEVER_RAN = "it never ran: no pass was made between its arrival and the end of the run"
 
 
 def changes_for(timeline: Timeline, rerun: Rerun) -> tuple[list[dict[str, Any]], list[str]]:
     """Changes to try for the verdicts that held a request for longest, and what else to say."""
     total = timeline.waited_ns
     if not total:
-        return [], ["it never waited"]
+        never_ran = timeline.facts["first_scheduled_ns"] is None
+        return [], [_NEVER_RAN if never_ran else "it never waited"]
     waits = {verdict: ns for verdict, (_, ns) in timeline.waited.items()}
     changes = _worth_trying(waits, rerun, is_urgent=_is_urgent(timeline, rerun))
     about = [

@@ -62,6 +62,28 @@ def test_without_a_run_the_newest_is_explained_also_a_stalled_one(cli: Cli, smal
     assert "never ran" in waiting.out
 
 
+def test_a_request_of_a_stalled_run_is_explained_with_what_would_let_it_in(
+    cli: Cli, small: Path
+) -> None:
+    stalled = ("--num-gpu-blocks", "13", "--max-model-len", "1024", "--out", "stalled")
+    assert cli("replay", small, *stalled).code == 3
+    never = StoredRun.open("stalled", allow_incomplete=True).requests().to_pylist()
+    (row, *_) = [each["row"] for each in never if each["first_scheduled_ns"] is None]
+    ran = cli("explain", "stalled", "--request", row, "--jobs", "1")
+    assert (ran.code, ran.err) == (0, "")
+    assert re.search(r"as it was +- +-", ran.out)
+    assert "--num-gpu-blocks 26" in ran.out
+    assert "no numbers as it was: stalled" in ran.out
+
+
+def test_a_request_that_came_in_a_pause_that_never_ended_never_ran(cli: Cli, small: Path) -> None:
+    Path("events.jsonl").write_text('{"at": "0s", "op": "pause", "state": "all"}')
+    assert cli("replay", small, "--events", "events.jsonl", "--out", "paused").code == 3
+    asked = cli("explain", "paused", "--request", "1")
+    assert "it never ran" in asked.out
+    assert "never waited" not in asked.out
+
+
 def test_an_interrupted_run_is_explained_as_far_as_it_is_known(cli: Cli, tmp_path: Path) -> None:
     run = CASES["pressed"].stored(tmp_path)
     manifest = json.loads((run.path / "manifest.json").read_text())

@@ -140,6 +140,20 @@ def test_a_stalled_replay_ends_with_3_and_names_the_flag_that_helps(cli: Cli, sm
     assert "what was recorded is in stalled" in ran.err
 
 
+@pytest.mark.parametrize("state", ["all", "new"])
+def test_a_pause_that_nothing_ends_is_named_with_its_time_and_not_the_pool(
+    cli: Cli, small: Path, state: str
+) -> None:
+    lines = ['{"at": "10ms", "op": "pause", "state": "all"}', '{"at": "20ms", "op": "resume"}']
+    lines.append(json.dumps({"at": "50ms", "op": "pause", "state": state}))
+    Path("events.jsonl").write_text("\n".join(lines))
+    ran = cli("replay", small, "--events", "events.jsonl", "--no-store")
+    assert ran.code == 3
+    assert f"paused (state {state}: " in ran.err
+    assert "since 50.0 ms, and no event resumes it" in ran.err
+    assert "--num-gpu-blocks" not in ran.err
+
+
 def test_prompts_over_the_pool_are_refused_before_anything_runs(cli: Cli, small: Path) -> None:
     ran = cli("replay", small, "--num-gpu-blocks", "6", "--max-model-len", "1024")
     assert ran.code == 2

@@ -14,6 +14,7 @@ from schedbench.cli.serve_line import serve_line
 from schedbench.cli.tune_space import parse_space
 from schedbench.cli.values import FLAGS, parse_value
 from schedbench.errors import UsageError
+from schedbench.results.rate_view import TriedRate, rate_view
 from schedbench.runner.tune.space import Choices, Range
 
 SLO = ("--slo", "ttft:100ms,tpot:20ms")
@@ -77,6 +78,24 @@ def test_the_highest_rate_is_found_with_what_was_tried(cli: Cli, small: Path) ->
     assert "holds" in ran.out
     assert "misses" in ran.out
     assert "note: time: roofline" in ran.err
+
+
+def test_a_search_for_a_rate_at_which_every_replay_stalls_ends_as_a_stall(
+    cli: Cli, small: Path
+) -> None:
+    tight = ("--num-gpu-blocks", "13", "--max-model-len", "1024", "--no-store")
+    ran = cli("tune", small, "--goal", "max-rate", "--slo", "ttft:1s", *tight)
+    assert ran.code == 3
+    assert "stalled: no request can be scheduled any more" in ran.err
+    assert "no rate holds it" not in ran.out
+
+
+def test_no_rate_is_said_to_be_too_fast_where_the_slowest_did_not_end() -> None:
+    missed = TriedRate(2.0, holds=False, share=0.5, summary=None)
+    stalled = TriedRate(1.0, holds=False, share=None, summary=None, reason="stalled: it. More")
+    view = rate_view("t", None, [missed, stalled], {"ttft": 1}, 0.9)
+    ((_, answer),) = view.sheets[0].rows
+    assert answer.text.endswith("the slowest, --speedup 1: stalled: it")
 
 
 @pytest.mark.parametrize(

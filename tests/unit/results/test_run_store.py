@@ -62,6 +62,13 @@ def test_an_incomplete_run_is_refused_unless_asked_for(folder: RunFolder) -> Non
     assert run.passes().num_rows == 0
 
 
+def test_a_stalled_run_is_not_asked_for_again_but_said_to_stall(folder: RunFolder) -> None:
+    folder.write_manifest({"stalled": "stalled: give more --num-gpu-blocks"})
+    with pytest.raises(RunStoreError, match=r"stalled, and would again.*give more") as refused:
+        StoredRun.open(folder.path)
+    assert "Run it again" not in str(refused.value)
+
+
 def test_what_is_no_run_or_of_another_version_is_refused(folder: RunFolder) -> None:
     with pytest.raises(RunStoreError, match="is not a run"):
         StoredRun.open(folder.path)

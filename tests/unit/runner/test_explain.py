@@ -8,7 +8,7 @@ from explain_runs import CASES, COST, MS, Case, plain
 
 from schedbench.errors import UsageError
 from schedbench.results.explain.preemptions import Preemptions
-from schedbench.results.explain.timeline import Timeline
+from schedbench.results.explain.timeline import Event, Timeline
 from schedbench.results.explain.words import MEANING
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.explain.candidates import OUTSIDE, candidates
@@ -89,6 +89,18 @@ def test_only_waits_for_something_outside_have_no_candidates() -> None:
 def test_every_reason_to_wait_or_to_be_stepped_over_has_its_words() -> None:
     reasons = {each.label for each in Verdict if each.kind not in (Kind.GRANT, Kind.FOLD)}
     assert reasons - {"preempted"} <= MEANING.keys()
+
+
+@pytest.mark.parametrize("name", ["seats", "pipeline", "speculative", "synchronous"])
+def test_every_token_behind_the_first_is_told_of_a_stretch_of_decodes(
+    name: str, tmp_path: Path
+) -> None:
+    rerun = CASES[name].rerun(tmp_path)
+    rows = [row for row in rerun.run.requests().to_pylist() if not row["preemptions"]]
+    for row in rows[::5]:
+        steps = timeline(rerun, row["row"]).steps
+        decodes = [step.facts for step in steps if step.event is Event.DECODED]
+        assert sum(each["came"] for each in decodes) == row["output_tokens"] - 1
 
 
 @EVERY_CASE
