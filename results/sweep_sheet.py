@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from schedbench.results.catalog import CATALOG, Better, flatten
 from schedbench.results.drafts import drafts_told
+from schedbench.results.held_back import held_back
 from schedbench.results.metric_column import ColumnOfCells, metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
 from schedbench.results.units import NOTHING, percent
@@ -157,7 +158,7 @@ def _spelled(value: object) -> str:
 
 
 def _binding_column(points: Sequence[SweepPoint]) -> ColumnOfCells:
-    """The limit that bound for the longest time, with its share of the time in passes."""
+    """The limit that held most back, with its share of the time in passes, or of all waiting."""
     cells = [
         Cell("failed" if point.failure else NOTHING, mark=Mark.FAILED)
         if point.summary is None
@@ -168,13 +169,13 @@ def _binding_column(points: Sequence[SweepPoint]) -> ColumnOfCells:
 
 
 def binding_limit(summary: Mapping[str, Any]) -> str:
-    """In words: which limit held most of the time back, and how much of it."""
-    times = {k: part["ns"] for k, part in summary["binding_limit"].items() if k != NOTHING_BINDS}
-    if not times:
+    """In words: which limit held most of the time, or of the waiting, back, and how much of it."""
+    found = held_back(summary)
+    if found is None:
         return NOTHING_BINDS
-    limit = max(times, key=lambda each: times[each])
-    busy = summary["busy_ns"]
-    return f"{limit} {percent(times[limit] / busy)}" if busy else limit
+    if found.share is None:
+        return found.limit
+    return f"{found.limit} {percent(found.share)}{' of waiting' * found.is_of_waiting}"
 
 
 def _pareto_column(numbers: Sequence[_Numbers]) -> ColumnOfCells:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from schedbench.results.held_back import waits_aside
 from schedbench.results.units import duration, number, percent
 
 FEW_REQUESTS: Final = 100
@@ -42,7 +43,8 @@ class Seen:
 
     @property
     def any_limit_bound(self) -> bool:
-        return not set(self.summary["binding_limit"]) <= {"nothing"}
+        bound = not set(self.summary["binding_limit"]) <= {"nothing"}
+        return bound or bool(waits_aside(self.summary))
 
     @property
     def tells_limits(self) -> bool:

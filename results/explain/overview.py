@@ -10,6 +10,7 @@ from schedbench.results.explain.waiting import longest_waits, total_waits
 from schedbench.results.explain.what_if import WhatIfs, as_data
 from schedbench.results.explain.what_if_sheet import run_what_ifs
 from schedbench.results.explain.words import LIMITS, MEANING, counted
+from schedbench.results.held_back import HeldBack, held_back
 from schedbench.results.metrics import summarize, summarize_timings
 from schedbench.results.sheet import Cell, Heading, Sheet, View, facts
 from schedbench.results.stored_run import StoredRun
@@ -60,11 +61,18 @@ def _title(run: StoredRun, summary: Mapping[str, Any]) -> str:
     limits = _limits(summary)
     if run.manifest.get("stalled"):
         return f"{run.name}: it stalled"
+    found = held_back(summary)
+    if found is not None and found.is_of_waiting:
+        return f"{run.name}: held back by {_aside_in_words(found)}"
     if not limits:
         return f"{run.name}: nothing held it back, no limit was ever binding"
     worst = next(iter(limits))
     share = percent(limits[worst])
     return f"{run.name}: held back by {LIMITS.get(worst, worst)} in {share} of its time"
+
+
+def _aside_in_words(found: HeldBack) -> str:
+    return f"{LIMITS[found.limit]}: {percent(found.share)} of all waiting"
 
 
 def _limits(summary: Mapping[str, Any]) -> dict[str, float]:
@@ -82,7 +90,11 @@ def _answers(run: StoredRun, summary: Mapping[str, Any]) -> Iterator[tuple[str, 
     limits = _limits(summary)
     free = 1 - sum(limits.values())
     parts = [f"{LIMITS.get(name, name)} {percent(share)}" for name, share in limits.items()]
-    yield "held back by", " · ".join([*parts, f"nothing {percent(max(free, 0.0))}"])
+    of_time = " · ".join([*parts, f"nothing {percent(max(free, 0.0))}"])
+    found = held_back(summary)
+    if found is not None and found.is_of_waiting:
+        of_time = f"{_aside_in_words(found)} · of the time in passes: {of_time}"
+    yield "held back by", of_time
     yield "so they waited", _waited(run, summary)
     for name, key in (("TTFT", "ttft_ns"), ("TPOT", "tpot_ns")):
         found = summary[key]

@@ -55,8 +55,10 @@ LIMITS: Final = {
     "encoder": "the encoder's budget",
     "pause": "a pause",
     "throttle": "prefill throttling",
+    "loras": "adapters (--max-loras)",
+    "encoder_room": "the encoder's room (--max-num-encoder-input-tokens, --encoder-cache-size)",
 }
-"""What a limit of the pass log's `binding_limit` is called."""
+"""What a limit is called: of the pass log's `binding_limit`, or one that sets requests aside."""
 
 _PLURALS: Final = {"pass": "passes"}
 

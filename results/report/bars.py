@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedbench.results.held_back import held_back
 from schedbench.results.report.subject import Subject, letter_of
-from schedbench.results.sweep_sheet import binding_limit
+from schedbench.results.sweep_sheet import NOTHING_BINDS
 from schedbench.results.units import NOTHING, duration, number, percent
 
 
@@ -67,8 +68,11 @@ def tiles(summary: Mapping[str, Any]) -> list[Tile]:
 
 
 def _limit(summary: Mapping[str, Any]) -> tuple[str, str]:
-    limit, _, share = binding_limit(summary).partition(" ")
-    return limit, f"{share} of the time" if share else ""
+    found = held_back(summary)
+    if found is None or found.share is None:
+        return NOTHING_BINDS if found is None else found.limit, ""
+    of = "of all waiting" if found.is_of_waiting else "of the time"
+    return found.limit, f"{percent(found.share)} {of}"
 
 
 def bar_charts(subjects: Sequence[Subject]) -> list[BarChart]:

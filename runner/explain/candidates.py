@@ -30,6 +30,26 @@ OUTSIDE: Final = {
 }
 """Waits that no flag of the scheduler shortens, and for what."""
 
+_RAISED: Final = frozenset(
+    (
+        "max_num_seqs",
+        "num_gpu_blocks",
+        "max_num_batched_tokens",
+        "max_num_scheduled_tokens",
+        "max_loras",
+        "encoder_cache_size",
+        "max_num_encoder_input_tokens",
+    )
+)
+"""Limits that are looser the higher they are."""
+
+_FREE: Final = {
+    "scheduler_reserve_full_isl": False,
+    "watermark": 0.0,
+    "enable_chunked_prefill": True,
+}
+"""The loosest setting of the others."""
+
 
 def candidates(verdict: str, config: SchedulerConfig, *, is_urgent: bool = False) -> list[Changes]:
     """Changes worth a replay, for a verdict by its label.
@@ -40,6 +60,18 @@ def candidates(verdict: str, config: SchedulerConfig, *, is_urgent: bool = False
     if is_urgent and config.policy == "fcfs" and verdict not in OUTSIDE:
         found.insert(0, {"policy": "priority"})
     return found
+
+
+def loosens(config: SchedulerConfig, changes: Changes) -> bool:
+    """Whether changes only raise limits or take them away. Others may help: by holding back."""
+    return all(_is_freer(config, name, value) for name, value in changes.items())
+
+
+def _is_freer(config: SchedulerConfig, name: str, value: float) -> bool:
+    if name in _FREE:
+        return value == _FREE[name]
+    was = getattr(config, name)
+    return name in _RAISED and (was is None or value > was)
 
 
 def _none(config: SchedulerConfig) -> Iterator[Changes]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedbench.results.explain.overview import waits_by_verdict
 from schedbench.results.explain.words import MEANING
-from schedbench.runner.explain.candidates import OUTSIDE, candidates
+from schedbench.runner.explain.candidates import OUTSIDE, candidates, loosens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +36,12 @@ def changes_for(timeline: Timeline, rerun: Rerun) -> tuple[list[dict[str, Any]],
 
 
 def changes_for_run(summary: Mapping[str, Any], rerun: Rerun) -> list[dict[str, Any]]:
-    """Changes to try for the verdicts under which most time was spent in the queues."""
-    return _worth_trying(waits_by_verdict(summary), rerun, is_urgent=False)
+    """Limits to loosen for the verdicts under which most time was spent in the queues."""
+    return _worth_trying(waits_by_verdict(summary), rerun, is_urgent=False, only_looser=True)
 
 
 def _worth_trying(
-    waits: Mapping[str, int], rerun: Rerun, *, is_urgent: bool
+    waits: Mapping[str, int], rerun: Rerun, *, is_urgent: bool, only_looser: bool = False
 ) -> list[dict[str, Any]]:
     """`waits`: ns by verdict, the longest first."""
     total = sum(waits.values())
@@ -50,6 +50,8 @@ def _worth_trying(
         if changes and ns < WORTH_A_REPLAY * total:
             break
         found = candidates(verdict, rerun.config, is_urgent=is_urgent)
+        if only_looser:
+            found = [each for each in found if loosens(rerun.config, each)]
         changes += [each for each in found if each not in changes]
     return changes
 

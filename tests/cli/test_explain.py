@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from cli_runs import Cli
-from explain_runs import CASES, Case
+from explain_runs import CASES, Case, plain
 
 from schedbench.results.stored_run import StoredRun
+from schedbench.results.units import percent
 
 QUESTIONS = (
     (),
@@ -116,6 +117,20 @@ def test_the_first_screen_names_the_limit_and_what_loosening_it_does(
     assert re.search(r"held back by seats \(--max-num-seqs\) in \d", ran.out)
     assert "--max-num-seqs 8" in ran.out
     assert "--request" in ran.out
+
+
+def test_the_first_screen_names_adapters_where_the_waiting_is_for_them(
+    cli: Cli, tmp_path: Path
+) -> None:
+    columns = plain(lora=[row % 4 + 1 for row in range(40)])
+    stored = Case(columns, {"num_gpu_blocks": 4000, "max_loras": 1}).stored(tmp_path)
+    waits = stored.summary["waits"]
+    share = waits["lora_slots_full_ns"] / sum(waits.values())
+    (title, *_) = cli("explain", "run", "--no-what-if").out.splitlines()
+    assert f"held back by adapters (--max-loras): {percent(share)} of all waiting" in title
+    swept = cli("sweep", "trace.parquet", "--max-loras", "1,4", "--no-store", "--jobs", "1")
+    assert re.search(r"loras [\d.]+ % of waiting", swept.out)
+    assert "no limit was ever binding" not in swept.err
 
 
 def test_the_first_screen_stands_without_the_trace_and_says_what_is_missing(

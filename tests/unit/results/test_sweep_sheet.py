@@ -63,6 +63,17 @@ def test_the_binding_limit_is_the_one_that_bound_for_longest() -> None:
     assert binding_limit({"binding_limit": {}, "busy_ns": 0}) == "nothing"
 
 
+def test_a_limit_that_sets_requests_aside_comes_first_where_most_waiting_is_for_it() -> None:
+    parts = {"budget": {"passes": 9, "ns": 50}, "nothing": {"passes": 91, "ns": 950}}
+    summary = {"binding_limit": parts, "busy_ns": 1000}
+    waits = {"lora_slots_full_ns": 900, "budget_spent_ns": 100}
+    assert binding_limit({**summary, "waits": waits}) == "loras 90.0 % of waiting"
+    waits = {"budget_spent_ns": 900, "lora_slots_full_ns": 100}
+    assert binding_limit({**summary, "waits": waits}) == "budget 5.0 %"
+    waits = {"encoder_set_aside_ns": 40, "budget_spent_ns": 1}
+    assert binding_limit({**summary, "waits": waits}) == "budget 5.0 %"
+
+
 @given(st.lists(st.tuples(COST, COST, COST), min_size=1, max_size=8))
 def test_the_front_holds_exactly_the_points_that_no_other_beats(
     trade_offs: list[tuple[int, int, int]],

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from explain_runs import CASES, COST, MS, Case, plain
@@ -11,7 +12,7 @@ from schedbench.results.explain.preemptions import Preemptions
 from schedbench.results.explain.timeline import Event, Timeline
 from schedbench.results.explain.words import MEANING
 from schedbench.runner.clock import parse_cost
-from schedbench.runner.explain.candidates import OUTSIDE, candidates
+from schedbench.runner.explain.candidates import OUTSIDE, candidates, loosens
 from schedbench.runner.explain.naming import find_row
 from schedbench.runner.explain.one_pass import PassWatcher, one_pass_of
 from schedbench.runner.explain.preemptions import PreemptionWatcher
@@ -19,7 +20,7 @@ from schedbench.runner.explain.prefix import prefix_changes, prefix_of, prefix_w
 from schedbench.runner.explain.remedies import find_remedies
 from schedbench.runner.explain.request import RequestWatcher, timeline_of
 from schedbench.runner.explain.rerun import Rerun, look_on
-from schedbench.runner.explain.sooner import changes_for
+from schedbench.runner.explain.sooner import changes_for, changes_for_run
 from schedbench.runner.explain.times import straight_line
 from schedbench.runner.explain.trials import try_changes
 from schedbench.runner.explain.waiting import WaitingWatcher, waiting_of
@@ -84,6 +85,36 @@ def test_only_waits_for_something_outside_have_no_candidates() -> None:
             continue
         has_some = bool(candidates(verdict.label, config))
         assert has_some == (verdict.label not in OUTSIDE), verdict.label
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_looser"),
+    [
+        ({"max_num_batched_tokens": 4096}, False),
+        ({"max_num_batched_tokens": 16384}, True),
+        ({"max_num_scheduled_tokens": 4096}, True),
+        ({"long_prefill_token_threshold": 2048}, False),
+        ({"watermark": 0.05}, False),
+        ({"watermark": 0.0}, True),
+        ({"scheduler_reserve_full_isl": False}, True),
+        ({"policy": "priority"}, False),
+        ({"max_num_seqs": 2048, "num_gpu_blocks": 1}, False),
+    ],
+)
+def test_loosening_is_to_raise_a_limit_or_to_take_one_away(
+    changes: dict[str, Any], is_looser: bool
+) -> None:
+    config = SchedulerConfig(max_num_batched_tokens=8192, max_num_seqs=1024, num_gpu_blocks=100)
+    assert loosens(config, changes) == is_looser
+
+
+def test_what_is_called_loosened_of_a_run_loosens_every_kind_of_wait(tmp_path: Path) -> None:
+    rerun = CASES["pressed"].rerun(tmp_path)
+    for verdict in ("pass_in_flight", *(each.label for each in Verdict)):
+        changes = changes_for_run({"waits": {f"{verdict}_ns": 1}}, rerun)
+        assert all(loosens(rerun.config, each) for each in changes)
+        if verdict in ("seats_full", "kv_blocks_short", "budget_spent"):
+            assert changes
 
 
 def test_every_reason_to_wait_or_to_be_stepped_over_has_its_words() -> None:
