@@ -17,6 +17,7 @@ from schedbench.results.catalog import Better, flatten, metric_of
 from schedbench.results.compare import PassDifference
 from schedbench.results.digest import table_digest
 from schedbench.results.pass_metrics import BY_LABEL, SUMMED
+from schedbench.results.setting_text import UNSAID, option_text, value_text
 from schedbench.results.units import number
 
 BASELINE_VERSION: Final = 1
@@ -52,18 +53,7 @@ WINDOWS: Final = 50
 
 CLOCK: Final = ("start_ns", "duration_ns")
 
-_UNSAID: Final = "not given"
 _DIGEST_DIGITS: Final = 16
-_SPELLED: Final = {
-    "think_ns": "--think-time",
-    "warmup_ns": "--warmup",
-    "usage": "--usage-context",
-    "policy": "--scheduling-policy",
-    "behaviours": "--behaviour",
-    "num_gpu_blocks": "--num-gpu-blocks",
-    "num_speculative_tokens": "--spec-tokens",
-}
-"""Options that are typed otherwise than their fields are called."""
 
 
 class Status(Enum):
@@ -183,8 +173,8 @@ def _same_run(
     apart = [option for option in {**was, **now} if was.get(option) != now.get(option)]
     if apart:
         told = ", ".join(
-            f"{option} is {was.get(option, _UNSAID)} in the baseline and "
-            f"{now.get(option, _UNSAID)} here"
+            f"{option} is {was.get(option, UNSAID)} in the baseline and "
+            f"{now.get(option, UNSAID)} here"
             for option in apart
         )
         raise RunStoreError(
@@ -208,19 +198,7 @@ def _by_option(flags: Mapping[str, Any]) -> dict[str, str]:
     """Flags and options of a run as they are typed, those of the deployment among them."""
     flat = {name: value for name, value in flags.items() if name != "deployment"}
     flat |= flags.get("deployment", {})
-    return {_option(name): _value_text(name, value) for name, value in flat.items()}
-
-
-def _option(name: str) -> str:
-    return _SPELLED.get(name) or f"--{name.replace('_', '-')}"
-
-
-def _value_text(name: str, value: Any) -> str:  # noqa: ANN401 - of any flag
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if value is None or value == []:
-        return _UNSAID
-    return f"{value}ns" if name.endswith("_ns") else str(value)
+    return {option_text(name): value_text(name, value) for name, value in flat.items()}
 
 
 def _exact(prefix: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Check]:
