@@ -136,8 +136,7 @@ def refused_junit(name: str, error: Exception) -> str:
 
 def _suite(name: str, *, tests: int, failures: int = 0, errors: int = 0) -> ET.Element:
     counts = {"tests": tests, "failures": failures, "errors": errors, "skipped": 0, "time": 0}
-    told = {key: str(value) for key, value in counts.items()}
-    return ET.Element("testsuite", name=name, attrib=told)
+    return ET.Element("testsuite", {"name": name, **{k: str(v) for k, v in counts.items()}})
 
 
 def _case(suite: ET.Element, key: str) -> ET.Element:

@@ -25,6 +25,8 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - of any flag
         return "on" if value else "off"
     if value is None or value in ([], {}):
         return UNSAID
+    if isinstance(value, list | tuple):
+        return ", ".join(value_text(name, each) for each in value)
     if isinstance(value, dict):
         return ",".join(f"{key}:{value_text(name, each)}" for key, each in value.items())
     return f"{value}ns" if name.endswith("_ns") else str(value)
