@@ -42,6 +42,7 @@ def search_flags(task: "Task", printing: Printing) -> None:
             search.run(pool)
     except KeyboardInterrupt:
         line.clear()
+        search.take_ended()
         console.plain(progress_of(search))
         if root is not None:
             console.plain(_goes_on(root))

@@ -2,6 +2,8 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from schedbench.cli.tune_space import parse_space
 from schedbench.cli.values import FLAGS, parse_value
 from schedbench.errors import UsageError
 from schedbench.results.report.sweep_folder import open_sweep
+from schedbench.runner.sweep import Outcome, outcome_of
+from schedbench.runner.sweep_worker import Job
 from schedbench.runner.tune.space import Choices, Range
 
 SLO = ("--slo", "ttft:100ms,tpot:20ms")
@@ -73,6 +77,18 @@ def test_a_resume_without_its_flags_is_answered_with_the_command_that_goes_on(
         assert cli(*command).code == 0
 
 
+def once_then_interrupt() -> Callable[..., Outcome]:
+    """The outcome of the first replay, and Ctrl-C in the place of the second."""
+    calls = count()
+
+    def outcome(job: Job, result: dict[str, object] | None) -> Outcome:
+        if next(calls):
+            raise KeyboardInterrupt
+        return outcome_of(job, result)
+
+    return outcome
+
+
 def test_an_interrupted_search_says_what_is_best_so_far(
     cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +100,11 @@ def test_an_interrupted_search_says_what_is_best_so_far(
     assert ran.code == 130
     assert re.search(r"\d+ of 20 points, .* best goodput .*: max-num-seqs=\d+", ran.err)
     assert "--resume t" in ran.err
+    with monkeypatch.context() as patch:
+        patch.setattr("schedbench.runner.tune.search.outcome_of", once_then_interrupt())
+        early = cli("tune", small, *SLO, *SPACE, "--replays", "20", "--no-store", "-j", "1")
+    assert early.code == 130
+    assert re.search(r"1 of 20 points, .* best goodput .*: max-num-seqs=\d+", early.err)
     rate = ("--goal", "max-rate", "--slo", "ttft:100s", "--max-num-seqs", "16", *SPACE[2:])
     first = cli("tune", small, *rate, "--no-store")
     assert first.code == 130
