@@ -1,6 +1,8 @@
 """`schedbench gate`: a replay against a baseline, for CI."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +18,7 @@ from schedbench.cli.options import OUTPUT, Load, Printing, Speedup, TraceFile, W
 from schedbench.cli.reading import Reading
 from schedbench.cli.release import named
 from schedbench.cli.serving import Serving
-from schedbench.errors import RunStoreError, UsageError
+from schedbench.errors import OutputError, RunStoreError, SchedbenchError, UsageError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -100,33 +102,79 @@ def gate(
     logical (linear:8ms,0.03ms) where nothing is said of model, GPU or cost.
     """
     from schedbench.runner.gate import gate as hold
-    from schedbench.runner.gate import read_baseline, run_setup, write_baseline
+    from schedbench.runner.gate import run_setup
 
     if gating.keep_passes and not gating.update:
         raise UsageError("--keep-passes is for making a baseline: give --update too")
-    known = read_baseline(gating.baseline) if _is_needed(gating) else None
-    settings = settle(
-        flags.given,
-        flags.serve_args,
-        serving.given,
-        is_sample=trace is None,
-        has_release=known is not None,
-    )
-    setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
-    tell_if_sample(trace, "gate")
-    window = _window(window, known)
-    loaded = Input(trace, reading, window).load()
-    replayed = replace(setup.options, short_way=not decisions.no_steady)
-    run = _run(loaded, replace(setup, options=replayed), run_setup)
-    if gating.update:
-        if known is not None:
-            _tell_changes(gating, known, run, setup)
+    with _telling_refusal(gating):
+        known = _known(gating)
+        settings = settle(
+            flags.given,
+            flags.serve_args,
+            serving.given,
+            is_sample=trace is None,
+            has_release=known is not None,
+        )
+        setup = _setup(known, gating, settings, _typed(load, speedup, decisions))
+        tell_if_sample(trace, "gate")
+        window = _window(window, known)
+        loaded = Input(trace, reading, window).load()
+        replayed = replace(setup.options, short_way=not decisions.no_steady)
+        run = _run(loaded, replace(setup, options=replayed), run_setup)
         typed = {name: text for name, text in asdict(window).items() if text is not None}
-        write_baseline(gating.baseline, run, setup, window=typed, keep_passes=gating.keep_passes)
-        console.plain(f"wrote {gating.baseline}; look at it before you commit it")
-        return
-    assert known is not None
-    _tell(hold(gating.baseline, known, run, setup), setup.config.release, gating, printing)
+        if gating.update:
+            _update(gating, known, run, setup, typed)
+            return
+        assert known is not None
+        result = hold(gating.baseline, known, run, setup, window=typed)
+    _tell(result, setup.config.release, gating, printing)
+
+
+@contextmanager
+def _telling_refusal(gating: Gating) -> Iterator[None]:
+    """A refusal goes into the files that CI reads, as an error."""
+    from schedbench.results.gate_report import refused_junit, refused_view
+
+    try:
+        yield
+    except SchedbenchError as error:
+        if not gating.update:
+            name = gating.baseline.stem
+            try:
+                _write_files(gating, refused_view(name, str(error)), refused_junit(name, error))
+            except OutputError as unwritten:
+                console.warning(str(unwritten))
+        raise
+
+
+def _known(gating: Gating) -> "dict[str, Any] | None":
+    """The baseline, which one that is made need not have; a damaged one is written over."""
+    from schedbench.runner.gate import BrokenBaselineError, read_baseline
+
+    if gating.update and not gating.baseline.exists():
+        return None
+    try:
+        return read_baseline(gating.baseline)
+    except BrokenBaselineError as error:
+        if not gating.update:
+            raise
+        console.note(f"{str(error).partition('. Make it again')[0]}; it is written over")
+        return None
+
+
+def _update(
+    gating: Gating,
+    known: "dict[str, Any] | None",
+    run: "Run",
+    setup: "Setup",
+    window: dict[str, str],
+) -> None:
+    from schedbench.runner.gate import write_baseline
+
+    if known is not None:
+        _tell_changes(gating, known, run, setup, window)
+    write_baseline(gating.baseline, run, setup, window=window, keep_passes=gating.keep_passes)
+    console.plain(f"wrote {gating.baseline}; look at it before you commit it")
 
 
 def _window(typed: Window, known: "dict[str, Any] | None") -> Window:
@@ -139,13 +187,19 @@ def _window(typed: Window, known: "dict[str, Any] | None") -> Window:
     return Window(**kept)
 
 
-def _tell_changes(gating: Gating, known: "dict[str, Any]", run: "Run", setup: "Setup") -> None:
+def _tell_changes(
+    gating: Gating,
+    known: "dict[str, Any]",
+    run: "Run",
+    setup: "Setup",
+    window: dict[str, str],
+) -> None:
     """What a baseline that is written over said otherwise."""
     from schedbench.results.gate import Status
     from schedbench.runner.gate import gate as hold
 
     try:
-        result = hold(gating.baseline, known, run, setup)
+        result = hold(gating.baseline, known, run, setup, window=window)
     except RunStoreError as error:
         console.note(f"{gating.baseline} was another run's: {error}")
         return
@@ -154,10 +208,6 @@ def _tell_changes(gating: Gating, known: "dict[str, Any]", run: "Run", setup: "S
         console.plain(f"{gating.baseline} said the same")
     for each in changed:
         console.plain(f"{each.key}: {each.expected} -> {each.actual}")
-
-
-def _is_needed(gating: Gating) -> bool:
-    return not gating.update or gating.baseline.exists()
 
 
 def _typed(load: Load, speedup: str, decisions: Decisions) -> "dict[str, Any]":
@@ -210,16 +260,16 @@ def _tell(result: "GateResult", release: str, gating: Gating, printing: Printing
     name = gating.baseline.stem
     view = named(gate_view(name, result), release)
     print_view(view, printing.chosen)
-    if gating.junit is not None:
-        _write(gating.junit, junit(name, result))
-    _write_markdown(view, gating)
+    _write_files(gating, view, junit(name, result))
     if not result.passed:
         raise typer.Exit(1)
 
 
-def _write_markdown(view: "View", gating: Gating) -> None:
+def _write_files(gating: Gating, view: "View", junit: str) -> None:
     from schedbench.results.export import as_markdown
 
+    if gating.junit is not None:
+        _write(gating.junit, junit)
     if gating.markdown is not None:
         _write(gating.markdown, as_markdown(view))
     if summary := os.environ.get(STEP_SUMMARY):

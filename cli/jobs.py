@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from schedbench.cli.values import parse_count
+from schedbench.cli.values import parse_some
 
 Jobs = Annotated[
     str | None,
@@ -15,5 +15,5 @@ Jobs = Annotated[
 def workers_of(jobs: str | None, *, is_torch: bool = False) -> int | None:
     """Replays at a time, None for one a core; of real passes one, for two would time each other."""
     if jobs is not None:
-        return max(1, parse_count(jobs, "--jobs"))
+        return parse_some(jobs, "--jobs")
     return 1 if is_torch else None

@@ -22,8 +22,8 @@ Runs = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[RUN]...",
-        help="Run folders, six at most, or the folder of one sweep; the newest under runs/ "
-        "without it.",
+        help="Run folders, six at most, or the folder of one sweep or search; the newest under "
+        "runs/ without it.",
         show_default=False,
     ),
 ]
@@ -107,7 +107,7 @@ class Span:
 
 
 def report(*, runs: Runs = None, files: Files, span: Span) -> None:
-    """Write one page about runs, side by side, or about a sweep; it opens offline.
+    """Write one page about runs, side by side, or about a sweep or a search; it opens offline.
 
     schedbench report runs/A runs/B -o report.html
 
@@ -131,11 +131,11 @@ def report(*, runs: Runs = None, files: Files, span: Span) -> None:
 
 def _refuse_beside_sweep(runs: Sequence[Path], files: Files, span: Span) -> None:
     if len(runs) > 1:
-        raise UsageError("a sweep has a page of its own: name its folder alone")
+        raise UsageError("a sweep or a search has a page of its own: name its folder alone")
     if files.perfetto is not None or span != Span():
         raise UsageError(
-            f"--perfetto, --from and --to are for runs, and {runs[0]} is a sweep; name one of "
-            "its points, such as a folder under points/"
+            f"--perfetto, --from and --to are for runs, and {runs[0]} is a sweep or a search; "
+            "name one of its points, such as a folder under points/"
         )
 
 

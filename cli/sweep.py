@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schedbench.cli.again import again
 from schedbench.cli.causes import WithCause
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import DecisionLists
@@ -89,6 +90,8 @@ def sweep(
         **decisions.given,
         **serving.given,
     }
+    if resume is not None:
+        _refuse_bare(options, resume)
     plan, settings = _plan(
         options, flags.serve_args, load, is_sample=trace is None, no_steady=decisions.no_steady
     )
@@ -96,8 +99,8 @@ def sweep(
     tell_if_sample(trace, "sweep", settings.standing_in)
     tell_idle_gpu(settings.deployment)
     loaded = Input(trace, reading, window).load()
-    folder = _folder(storing, resume, loaded, plan)
     workers = workers_of(executing.jobs, is_torch=settings.deployment.is_torch)
+    folder = _folder(storing, resume, loaded, plan)
     outcomes, was_interrupted = _run(
         loaded,
         plan,
@@ -111,6 +114,12 @@ def sweep(
         raise KeyboardInterrupt
     if not any(outcome.status == "complete" for outcome in outcomes):
         raise StallError("no point of the sweep finished; the reasons stand above")
+
+
+def _refuse_bare(options: dict[str, list[Any]], resume: Path) -> None:
+    """Raises UsageError with the whole command where nothing varies."""
+    if all(len(values) < 2 for values in options.values()) and (command := again(resume)):  # noqa: PLR2004
+        raise UsageError(f"--resume goes on with the same command, so give all of it: {command}")
 
 
 def _axes(options: dict[str, list[Any]]) -> tuple[dict[str, list[Any]], dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.cli.again import hint
 from schedbench.cli.configure import Settings, settle
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.jobs import Jobs
@@ -141,7 +142,7 @@ def tune(
     if load.slo is None and searching.goal in (GoalName.GOODPUT, GoalName.MAX_RATE):
         raise UsageError(
             f"--goal {searching.goal.value} is about an SLO: give one, such as --slo "
-            "ttft:500ms,tpot:50ms"
+            f"ttft:500ms,tpot:50ms{hint(searching.resume)}"
         )
     if sum((storing.no_store, storing.out is not None, searching.resume is not None)) > 1:
         raise UsageError("--out, --resume and --no-store exclude each other: give one")

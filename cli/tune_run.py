@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedbench.cli import console
+from schedbench.cli.again import hint
 from schedbench.cli.jobs import workers_of
 from schedbench.cli.options import Printing
 from schedbench.cli.print_view import print_view
@@ -11,7 +12,7 @@ from schedbench.cli.progress import LiveLine
 from schedbench.cli.release import named
 from schedbench.cli.serve_line import serve_line, without_flag
 from schedbench.cli.sweep_end import IN_PLACE
-from schedbench.cli.values import parse_count, parse_share, show_value, shown_option
+from schedbench.cli.values import parse_count, parse_share, parse_some, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -36,21 +37,28 @@ def search_flags(task: "Task", printing: Printing) -> None:
         ) from error
     from schedbench.runner.workers import Workers
 
+    workers = _workers(task)
     search, line = _search(task), LiveLine()
     search.told = lambda now: line.show(progress_of(now))
     root = search.problem.root
     try:
-        with Workers(task.trace, _workers(task)) as pool:
+        with Workers(task.trace, workers) as pool:
             search.run(pool)
     except KeyboardInterrupt:
         line.clear()
+        search.take_ended()
+        console.plain(progress_of(search))
         if root is not None:
-            console.plain(f"the same command goes on with --resume {root}{IN_PLACE}")
+            console.plain(_goes_on(root))
         raise
     line.clear()
     _show(search, task, printing)
     if root is not None:
         console.plain(f"kept in {root}")
+
+
+def _goes_on(root: Path) -> str:
+    return f"the same command goes on with --resume {root}{IN_PLACE}"
 
 
 def _search(task: "Task") -> "Search":
@@ -60,11 +68,11 @@ def _search(task: "Task") -> "Search":
     if not task.space:
         raise UsageError(
             "tune needs a flag to search: a range such as --max-num-seqs 16:1024, or a list such "
-            "as --enable-chunked-prefill on,off"
+            f"as --enable-chunked-prefill on,off{hint(task.searching.resume)}"
         )
     searching = task.searching
     seed = parse_count(searching.search_seed, "--search-seed")
-    replays = max(1, parse_count(searching.replays, "--replays"))
+    replays = parse_some(searching.replays, "--replays")
     goal = searching.goal.goal
     problem = Problem(task.trace, task.space, goal, task.plan, _folder(task))
     memory = Memory(task.space, problem.root, maximizes=goal.maximizes, seed=seed)
@@ -180,8 +188,13 @@ def find_rate(task: "Task", printing: Printing) -> None:
     search.told = lambda now: line.show(_rate_progress(now))
     try:
         best = search.run()
-    finally:
+    except KeyboardInterrupt:
         line.clear()
+        console.plain(_best_rate(search))
+        if root is not None:
+            console.plain(_goes_on(root))
+        raise
+    line.clear()
     if all(rate.summary is None for rate in search.rates):
         raise _none_finished(rate.reason for rate in search.rates)
     tried = {id(rate): _tried(rate) for rate in search.rates}
@@ -198,6 +211,13 @@ def _rate_progress(search: "RateSearch") -> str:
     last = search.rates[-1]
     held = "holds" if last.holds else "misses"
     return f"{len(search.rates)} replays; --speedup {float(last.speedup):g} {held}"
+
+
+def _best_rate(search: "RateSearch") -> str:
+    """How far a search for a rate came, and the highest that held so far."""
+    held = [rate.speedup for rate in search.rates if rate.holds]
+    best = f"the highest that holds is --speedup {float(max(held)):g}" if held else "none holds yet"
+    return f"{len(search.rates)} replays; {best}"
 
 
 def _tried(rate: "Rate") -> "TriedRate":

@@ -97,6 +97,14 @@ def parse_count(text: str, option: str) -> int:
     return int(float(match[3]) * _DECIMAL[match[4]])
 
 
+def parse_some(text: str, option: str) -> int:
+    """A count of 1 or more."""
+    count = parse_count(text, option)
+    if count < 1:
+        raise UsageError(f"{option}: {text} is too few; write 1 or more")
+    return count
+
+
 def parse_optional_count(text: str | None, option: str) -> int | None:
     return None if text is None else parse_count(text, option)
 

@@ -17,8 +17,13 @@ from schedbench.results.catalog import Better, flatten, metric_of
 from schedbench.results.compare import PassDifference
 from schedbench.results.digest import table_digest
 from schedbench.results.pass_metrics import BY_LABEL, SUMMED
+from schedbench.results.setting_text import UNSAID, option_text, value_text
+from schedbench.results.units import number
 
 BASELINE_VERSION: Final = 1
+
+PARTS: Final = ("trace", "flags", "counters", "times", "digests", "decisions")
+"""What a baseline has beside its version."""
 
 COUNTERS: Final = (
     "requests",
@@ -47,6 +52,8 @@ WINDOWS: Final = 50
 """Into so many windows the passes are cut: few enough lines for a review."""
 
 CLOCK: Final = ("start_ns", "duration_ns")
+
+_DIGEST_DIGITS: Final = 16
 
 
 class Status(Enum):
@@ -86,7 +93,20 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        return not any(check.failed for check in self.checks)
+        return not self.num_failed
+
+    @property
+    def decides_alike(self) -> bool:
+        """Whether every pass decides as in the baseline: a check beside those of numbers."""
+        return self.window is None and self.first is None
+
+    @property
+    def num_checks(self) -> int:
+        return len(self.checks) + 1
+
+    @property
+    def num_failed(self) -> int:
+        return sum(check.failed for check in self.checks) + (not self.decides_alike)
 
 
 def make_baseline(
@@ -146,17 +166,39 @@ def _same_run(
         )
     if baseline["trace"]["digest"] != trace["digest"]:
         raise RunStoreError(
-            f"the baseline is of a trace with digest {baseline['trace']['digest']}, and this one "
-            f"has {trace['digest']}; give that trace, or make a new baseline with --update"
+            f"the baseline is of {_trace_text(baseline['trace'])}, and this is "
+            f"{_trace_text(trace)}; give that one, or make a new baseline with --update"
         )
-    was = baseline["flags"]
-    apart = [name for name in {**was, **flags} if was.get(name) != flags.get(name)]
+    was, now = _by_option(baseline["flags"]), _by_option(flags)
+    apart = [option for option in {**was, **now} if was.get(option) != now.get(option)]
     if apart:
-        named = ", ".join(f"{name} {was.get(name)} / {flags.get(name)}" for name in apart)
-        raise RunStoreError(
-            f"the baseline is of other flags ({named}); give those, or make a new baseline with "
-            "--update"
+        told = ", ".join(
+            f"{option} is {was.get(option, UNSAID)} in the baseline and "
+            f"{now.get(option, UNSAID)} here"
+            for option in apart
         )
+        raise RunStoreError(
+            f"the baseline is of other flags: {told}; give those of the baseline, or make a new "
+            "one with --update"
+        )
+
+
+def _trace_text(trace: Mapping[str, Any]) -> str:
+    """Its path, window and size, and enough of its digest to tell it from another."""
+    window = (trace.get("window") or {}).items()
+    words = [
+        str(trace.get("path") or "a trace"),
+        *(f"--{name.rstrip('_')} {text}" for name, text in window),
+    ]
+    size = f"{number(trace['requests'])} requests, " if "requests" in trace else ""
+    return f"{' '.join(words)} ({size}digest {trace['digest'][:_DIGEST_DIGITS]})"
+
+
+def _by_option(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Flags and options of a run as they are typed, those of the deployment among them."""
+    flat = {name: value for name, value in flags.items() if name != "deployment"}
+    flat |= flags.get("deployment", {})
+    return {option_text(name): value_text(name, value) for name, value in flat.items()}
 
 
 def _exact(prefix: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Check]:

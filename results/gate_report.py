@@ -38,14 +38,13 @@ def gate_view(name: str, result: GateResult) -> View:
 
 
 def _title(name: str, result: GateResult) -> str:
-    failed = sum(check.failed for check in result.checks)
-    if not failed:
-        return f"{name}: passed, {number(len(result.checks))} checks"
-    return f"{name}: failed, {number(failed)} of {number(len(result.checks))} checks"
+    if result.passed:
+        return f"{name}: passed, {number(result.num_checks)} checks"
+    return f"{name}: failed, {number(result.num_failed)} of {number(result.num_checks)} checks"
 
 
 def _where(result: GateResult) -> Sheet:
-    better = any(check.status is Status.BETTER for check in result.checks)
+    better = result.passed and any(check.status is Status.BETTER for check in result.checks)
     return facts(
         [
             ("decisions", difference(result)),
@@ -65,7 +64,7 @@ def difference(result: GateResult) -> str:
         return f"first differ in pass {first}"
     return (
         f"first differ between passes {first} and {last - 1}; a baseline with its pass log beside "
-        "it (--update --keep-passes) names the pass"
+        "it (gate --update --keep-passes) names the pass"
     )
 
 
@@ -111,15 +110,40 @@ def junit(name: str, result: GateResult) -> str:
     if where := difference(result):
         failures[_DECISIONS] = (f"passes {where}", Status.CHANGED.value)
     names = [*(check.key for check in result.checks), _DECISIONS]
-    count, failed = str(len(names)), str(len(failures))
-    suite = ET.Element(
-        "testsuite", name=name, tests=count, failures=failed, errors="0", skipped="0", time="0"
-    )
+    suite = _suite(name, tests=result.num_checks, failures=result.num_failed)
     for key in names:
-        case = ET.SubElement(suite, "testcase", classname=name, name=key, time="0")
+        case = _case(suite, key)
         if key in failures:
             message, kind = failures[key]
             ET.SubElement(case, "failure", message=message, type=kind).text = message
+    return _document(suite)
+
+
+def refused_view(name: str, reason: str) -> View:
+    """A gate that could not be held, which is no pass."""
+    told = facts([("refused", reason)])
+    return View(f"{name}: refused", (told,), told, {"passed": False, "refused": reason})
+
+
+def refused_junit(name: str, error: Exception) -> str:
+    """JUnit XML of the same: one test case, with an error."""
+    suite = _suite(name, tests=1, errors=1)
+    kind = type(error).__name__
+    found = ET.SubElement(_case(suite, "gate"), "error", message=str(error), type=kind)
+    found.text = str(error)
+    return _document(suite)
+
+
+def _suite(name: str, *, tests: int, failures: int = 0, errors: int = 0) -> ET.Element:
+    counts = {"tests": tests, "failures": failures, "errors": errors, "skipped": 0, "time": 0}
+    return ET.Element("testsuite", {"name": name, **{k: str(v) for k, v in counts.items()}})
+
+
+def _case(suite: ET.Element, key: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=suite.get("name", ""), name=key, time="0")
+
+
+def _document(suite: ET.Element) -> str:
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)

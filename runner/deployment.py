@@ -100,15 +100,22 @@ class Deployment:
             for name in names:
                 if getattr(self, name) and self.kind not in _readers(name):
                     raise UsageError(
-                        f"{_option(name)} is of --runner {owner} and would have no effect with "
-                        f"{'--cost' if self.runner is None else f'--runner {self.kind}'}; leave "
-                        "one out"
+                        f"{_option(name)} is of --runner {owner} and would have no effect "
+                        f"{self._instead(owner)}"
                     )
         if self.profile is not None and self.recorded is not None:
             raise UsageError(
                 "--recorded says how long each pass takes, so --profile would have no effect; "
                 "leave one out"
             )
+
+    def _instead(self, owner: RunnerKind) -> str:
+        """With what an option of another runner was given, and the way out."""
+        if self.runner is not None:
+            return f"with --runner {self.kind}; leave one out"
+        if self.cost is not None:
+            return "with --cost; leave one out"
+        return f"without it; give --runner {owner} too, or leave the option out"
 
     def _check_parts(self) -> None:
         one_gpu = "--profile" if self.profile else "--runner torch" if self.is_torch else ""

@@ -20,7 +20,14 @@ import pyarrow.parquet as pq
 from schedbench.errors import RunStoreError, UsageError
 from schedbench.results.compare import first_by_decisions, first_by_values
 from schedbench.results.files import write_json, writing
-from schedbench.results.gate import CLOCK, GateResult, check, make_baseline, passes_digest
+from schedbench.results.gate import (
+    CLOCK,
+    PARTS,
+    GateResult,
+    check,
+    make_baseline,
+    passes_digest,
+)
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.events import Event
 from schedbench.runner.manifest import vars_of
@@ -93,6 +100,10 @@ class Setup:
         }
 
 
+class BrokenBaselineError(RunStoreError):
+    """A baseline that is damaged, and that `--update` writes over."""
+
+
 DEFAULTS: Final = Setup(SchedulerConfig(), ReplayOptions(deployment=LOGICAL))
 
 
@@ -111,7 +122,7 @@ def setup_of(baseline: Mapping[str, Any], path: Path) -> Setup:
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """Raises RunStoreError where there is none, or something else."""
+    """Raises RunStoreError for none or something else, BrokenBaselineError for a damaged one."""
     try:
         found = orjson.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -119,10 +130,19 @@ def read_baseline(path: Path) -> dict[str, Any]:
             f"{path}: there is no such baseline. Make it with --update, look at it, and keep it "
             "beside the code"
         ) from error
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise _unreadable(path, error) from error
+    except orjson.JSONDecodeError as error:
+        raise BrokenBaselineError(str(_unreadable(path, error))) from error
+    except OSError as error:
+        raise RunStoreError(f"{path} cannot be read: {error}. Give another --baseline") from error
     if not isinstance(found, dict) or "baseline_version" not in found:
-        raise RunStoreError(f"{path} is no baseline of schedbench. Make one with --update")
+        raise RunStoreError(
+            f"{path} is no baseline of schedbench, and is not written over. Give another "
+            "--baseline, or remove that file"
+        )
+    if lacking := [name for name in PARTS if name not in found]:
+        raise BrokenBaselineError(
+            f"{path} is cut short: it lacks {', '.join(lacking)}. Make it again with --update"
+        )
     return found
 
 
@@ -140,11 +160,22 @@ def run_setup(trace: Trace, setup: Setup, progress: Progress | None = None) -> R
     return replay(trace, setup.config, options=setup.options, progress=progress)
 
 
-def gate(path: Path, baseline: Mapping[str, Any], run: Run, setup: Setup) -> GateResult:
-    """Hold a run against a baseline, and name the first pass that differs as exactly as can be."""
+def gate(
+    path: Path,
+    baseline: Mapping[str, Any],
+    run: Run,
+    setup: Setup,
+    *,
+    window: Mapping[str, str] | None = None,
+) -> GateResult:
+    """Hold a run against a baseline, and name the first pass that differs as exactly as can be.
+
+    `window`: which part of the trace was taken, as it was typed.
+    """
     full = {**baseline, "flags": {**DEFAULTS.flags(), **baseline["flags"]}}
     tables = (run.summary, run.passes, run.requests)
-    result = check(full, *tables, trace=run.manifest["trace"], flags=setup.flags())
+    trace = {**run.manifest["trace"], "window": window}
+    result = check(full, *tables, trace=trace, flags=setup.flags())
     kept = kept_passes(path, baseline)
     if kept is None or result.passed:
         return result

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SAMPLER_BYTES: Final = 18  # per logit, calibrated: copies in bf16 and fp32, sorted values and ids
 NON_TORCH_BYTES: Final = int(0.1 * GIB)  # calibrated: driver, cuBLAS and NCCL workspaces
+REMEDY: Final = (
+    "Raise --gpu-memory-utilization or --tensor-parallel-size, or lower --max-num-batched-tokens"
+)
 DEFAULT_UTILIZATION: Final = 0.92  # vLLM 0.26.0 config/cache.py
 
 
@@ -103,8 +106,11 @@ def plan(model: ModelSpec, gpu: Gpu | str, **options: object) -> PoolPlan:
     return plan_pool(PoolRequest(model, known, **options))  # type: ignore[arg-type]
 
 
-def plan_pool(request: PoolRequest) -> PoolPlan:
-    """Size the pool; an override of the count or of the bytes outranks the sum, as in vLLM."""
+def plan_pool(request: PoolRequest, *, remedy: str = REMEDY) -> PoolPlan:
+    """Size the pool; an override of the count or of the bytes outranks the sum, as in vLLM.
+
+    `remedy`: what to do where nothing is left, by the options that the user has.
+    """
     block = _block_term(request)
     if request.num_gpu_blocks is not None:
         count = Term(
@@ -120,8 +126,7 @@ def plan_pool(request: PoolRequest) -> PoolPlan:
         raise UsageError(
             f"{request.model.name} leaves no room for a KV cache on {request.gpu.name}: "
             + "; ".join(str(term) for term in terms)
-            + ". Raise --gpu-memory-utilization or --tensor-parallel-size, or lower "
-            "--max-num-batched-tokens"
+            + f". {remedy}"
         )
     return _finish(request, [*terms, block, _count(available, block.value)])
 

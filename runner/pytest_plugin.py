@@ -40,11 +40,28 @@ def schedbench_baseline(request: pytest.FixtureRequest) -> Callable[..., None]:
     def hold(trace: Trace | str | Path, baseline: str | Path, **given: Any) -> None:  # noqa: ANN401
         folder = request.path.parent
         update = bool(request.config.getoption(UPDATE))
-        complaint = _hold(_loaded(trace, folder), folder / baseline, given, update=update)
+        complaint = _complaint(trace, folder, folder / baseline, given, update=update)
         if complaint:
             pytest.fail(complaint, pytrace=False)
 
     return hold
+
+
+def _complaint(
+    trace: Trace | str | Path,
+    folder: Path,
+    path: Path,
+    given: dict[str, Any],
+    *,
+    update: bool,
+) -> str:
+    """What there is to complain of, a refusal too; its remedies are those of pytest."""
+    from schedbench.errors import SchedbenchError  # noqa: PLC0415 (not before it is used)
+
+    try:
+        return _hold(_loaded(trace, folder), path, given, update=update)
+    except SchedbenchError as error:
+        return f"{path.stem}: refused. {error}".replace("--update", UPDATE)
 
 
 def _loaded(trace: Trace | str | Path, folder: Path) -> Trace:
@@ -59,13 +76,11 @@ def _hold(trace: Trace, path: Path, given: dict[str, Any], *, update: bool) -> s
     from schedbench.results.tables import plain_text  # noqa: PLC0415
     from schedbench.runner import gate  # noqa: PLC0415
 
-    known = gate.read_baseline(path) if path.exists() or not update else None
-    base = gate.setup_of(known, path) if known is not None and not update else gate.DEFAULTS
-    setup = base.changed(**given)
-    run = gate.run_setup(trace, setup)
     if update:
-        gate.write_baseline(path, run, setup)
+        setup = gate.DEFAULTS.changed(**given)
+        gate.write_baseline(path, gate.run_setup(trace, setup), setup)
         return ""
-    assert known is not None
-    result = gate.gate(path, known, run, setup)
+    known = gate.read_baseline(path)
+    setup = gate.setup_of(known, path).changed(**given)
+    result = gate.gate(path, known, gate.run_setup(trace, setup), setup)
     return "" if result.passed else plain_text(gate_view(path.stem, result))

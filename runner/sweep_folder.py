@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -18,11 +18,16 @@ from schedbench.errors import OutputError, RunStoreError
 from schedbench.results.files import write_json, writing
 from schedbench.results.report.sweep_folder import POINT_LOG, POINTS, SWEEP
 from schedbench.results.run_store import RUNS
+from schedbench.results.setting_text import option_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from schedbench.workloads.trace import Trace
+
+
+ASSUMED: Final = "assumed"
+"""The setting that says what nobody gave: it follows from the others."""
 
 
 def new_sweep_folder(
@@ -74,11 +79,21 @@ def _same_settings(
     ours = orjson.loads(orjson.dumps(fixed, option=orjson.OPT_SERIALIZE_NUMPY, default=str))
     apart = [name for name in {**known, **ours} if known.get(name) != ours.get(name)]
     if apart:
-        told = ", ".join(f"{name} {known.get(name)} / {ours.get(name)}" for name in apart)
+        apart = [name for name in apart if name != ASSUMED] or apart
+        told = ", ".join(_difference(name, known.get(name), ours.get(name)) for name in apart)
         raise RunStoreError(
-            f"{path} holds a sweep of other settings ({told}); give the same ones, or leave "
+            f"{path} holds a sweep of other settings: {told}; give the same ones, or leave "
             "--resume out"
         )
+
+
+def _difference(name: str, was: Any, now: Any) -> str:  # noqa: ANN401 - of any setting
+    if name == "axes":
+        first, other = (" and ".join(map(option_text, axes)) for axes in (was or (), now or ()))
+        return f"{first} varied there, and {other} here"
+    labels = {"schedbench": "the version", ASSUMED: "what was assumed"}
+    label = labels.get(name) or option_text(name)
+    return f"{label} is {value_text(name, was)} there and {value_text(name, now)} here"
 
 
 class PointLog:

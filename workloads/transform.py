@@ -16,6 +16,14 @@ from schedbench.workloads.rows import keep_rows, known_rows, replace_column
 from schedbench.workloads.trace import Trace
 
 _LATEST_NS = 2**63 - 1
+_SECOND_NS = 1_000_000_000
+_UNITS_NS = {
+    "h": 3600 * _SECOND_NS,
+    "m": 60 * _SECOND_NS,
+    "s": _SECOND_NS,
+    "ms": 10**6,
+    "us": 10**3,
+}
 
 
 def slice_trace(
@@ -34,16 +42,24 @@ def slice_trace(
         keep &= arrivals < to_ns
     held = int(np.count_nonzero(keep))
     if not held:
-        until = "on" if to_ns is None else f"to before {to_ns} ns"
+        until = "on" if to_ns is None else f"to before {_time_text(to_ns)}"
         raise UsageError(
-            f"no request arrives from {from_ns or 0} ns {until}; the trace's arrivals go from 0 to "
-            f"{arrivals.max()} ns, so take a window within"
+            f"no request arrives from {_time_text(from_ns or 0)} {until}; the trace's arrivals go "
+            f"from 0 to {arrivals.max() / _SECOND_NS:.9g}s, so take a window within"
         )
     if limit is not None:
         if not 1 <= limit <= held:
             raise UsageError(f"limit {limit}: the window holds {held} requests; use 1 to {held}")
         keep[np.flatnonzero(keep)[limit:]] = False
     return keep_rows(trace, keep, {"step": "slice", **_given(from_ns, to_ns, limit)})
+
+
+def _time_text(time_ns: int) -> str:
+    """A point in time as it may be typed, exactly, in its largest unit without a fraction."""
+    for unit, size in _UNITS_NS.items():
+        if time_ns and time_ns % size == 0:
+            return f"{time_ns // size}{unit}"
+    return f"{time_ns}ns" if time_ns else "0s"
 
 
 def _given(from_ns: int | None, to_ns: int | None, limit: int | None) -> dict[str, int]:

@@ -36,7 +36,8 @@ function startHeat(sweep, choose) {
     select("Down", sweep.axes.map((axis) => axis.label), 0),
     select("Across", sweep.axes.map((axis) => axis.label), Math.min(1, sweep.axes.length - 1)),
   ];
-  const others = sweep.axes.map((axis) => select(axis.label, axis.values, 0));
+  const start = firstShown(sweep);
+  const others = sweep.axes.map((axis, at) => select(axis.label, axis.values, start ? axis.values.indexOf(start.flags[at]) : 0));
   const picks = [metricOf, rowsOf, columnsOf, ...others];
   document.getElementById("heat-choices").append(...picks.map((pick) => pick.box));
   const draw = () => {
@@ -47,6 +48,12 @@ function startHeat(sweep, choose) {
   };
   picks.forEach((pick) => pick.listen(draw));
   draw();
+}
+
+/** A point that the first map should hold, where most of the plane is empty; none of a whole grid. */
+function firstShown(sweep) {
+  const whole = sweep.axes.reduce((size, axis) => size * axis.values.length, 1);
+  return sweep.points.length < whole ? sweep.points.find(({ front }) => front) : undefined;
 }
 
 function drawHeat(sweep, metricAt, rows, columns, fixed, choose) {
@@ -96,14 +103,17 @@ function heatScale(metric, { low, high, isLog }) {
 
 /** Arrow keys in two directions. */
 function gridKeys(table, width) {
+  const cells = [...table.querySelectorAll("tbody td")];
   table.addEventListener("keydown", (event) => {
-    const buttons = [...table.querySelectorAll("button")];
-    const at = buttons.indexOf(document.activeElement);
-    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width };
-    const next = buttons[at + (steps[event.key] ?? 0)];
-    if (at < 0 || !steps[event.key] || !next) return;
+    const at = cells.indexOf(document.activeElement.closest("td"));
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width }[event.key];
+    if (at < 0 || !step) return;
+    let place = at + step;
+    while (cells[place] && !cells[place].firstElementChild) place += step; /* a search leaves cells empty */
+    if (!cells[place]) return;
     event.preventDefault();
-    onlyStop(buttons, next);
+    const next = cells[place].firstElementChild;
+    onlyStop([...table.querySelectorAll("button")], next);
     next.focus();
   });
 }

@@ -1,6 +1,9 @@
-"""A sweep read back from its folder: every point with its run, or why it has none."""
+"""A sweep read back from its folder: every point with its run, or why it has none.
 
-from collections.abc import Mapping, Sequence
+A search is read back too: its axes are the flags that it searched, at the values that it ran.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -14,6 +17,7 @@ from schedbench.results.stored_run import StoredRun
 from schedbench.results.sweep_sheet import SweepPoint
 
 SWEEP: Final = "sweep.json"
+TUNE: Final = "tune.json"
 POINTS: Final = "points"
 POINT_LOG: Final = "points.jsonl"
 _NOT_THERE: Final = "no run: the sweep ended before it"
@@ -31,6 +35,7 @@ class StoredSweep:
     paths: tuple[Path | None, ...]
     flags: Mapping[str, Any]  # those that are the same at every point
     releases: tuple[str, ...]  # whose decisions its runs are, in words
+    kind: str = "Sweep"
 
 
 def is_sweep(folder: Path) -> bool:
@@ -41,6 +46,7 @@ def open_sweep(folder: Path) -> StoredSweep:
     """Raises RunStoreError where there is no sweep, a damaged one, or one without a run."""
     about = _about(folder)
     axes = about["axes"]
+    is_search = (folder / TUNE).is_file()
     noted = _noted(folder, axes)
     runs = _runs(folder, axes, noted)
     if not runs:
@@ -49,6 +55,10 @@ def open_sweep(folder: Path) -> StoredSweep:
     known = {_key(point): runs.get(_key(point)) for point in grid}
     points = [(point, known[_key(point)]) for point in grid]
     points += [(dict(zip(axes, k, strict=True)), run) for k, run in runs.items() if k not in known]
+    if is_search:
+        points = [(_flags_at(run, axes), run) for run in runs.values()]
+        axes = {name: _in_order(flags[name] for flags, _ in points) for name in axes}
+        points.sort(key=lambda each: [axes[name].index(value) for name, value in each[0].items()])
     return StoredSweep(
         path=folder,
         trace=about["trace"],
@@ -61,22 +71,34 @@ def open_sweep(folder: Path) -> StoredSweep:
         paths=tuple(None if run is None else run.path for _, run in points),
         flags=_shared_flags(list(runs.values()), axes),
         releases=tuple(dict.fromkeys(run.release for run in runs.values())),
+        kind="Search" if is_search else "Sweep",
     )
 
 
 def _about(folder: Path) -> dict[str, Any]:
     try:
         about = orjson.loads((folder / SWEEP).read_bytes())
-        if isinstance(about, dict) and "axes" not in about:
-            raise RunStoreError(
-                f"{folder} is a search, which has no grid to draw. Name its points: "
-                f"schedbench report {folder}/{POINTS}/*"
-            )
+        if (folder / TUNE).is_file():
+            about["axes"] = _searched(folder)
         if isinstance(about["axes"], dict) and isinstance(about["trace"], dict):
             return dict(about)
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise RunStoreError(f"{folder / SWEEP} cannot be read: {error}") from error
     raise RunStoreError(f"{folder / SWEEP} names no axes. Run the sweep again.")
+
+
+def _searched(folder: Path) -> dict[str, list[Any]]:
+    """What a search varied, without values; one for the highest rate varies the speed-up."""
+    space = orjson.loads((folder / TUNE).read_bytes())["space"]
+    return {name: [] for name in space or ("speedup",)}
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    """Each value once; numbers by size, what is unset and words before them by name."""
+    return sorted(
+        set(values),
+        key=lambda value: (0, value, "") if isinstance(value, int | float) else (-1, 0, str(value)),
+    )
 
 
 def _flags_at(run: StoredRun, axes: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def sweep_page(
     finished = sum(point.summary is not None for point in sweep.points)
     context = {
         "version": version("schedbench"),
-        "title": f"Sweep of {name}",
+        "title": f"{sweep.kind} of {name}",
         "subtitle": f"{sweep.path.resolve().name}: {number(finished)} of "
         f"{number(len(sweep.points))} points finished · {' and '.join(sweep.releases)}",
         "sections": [

@@ -18,6 +18,7 @@ GPU_SHARE: Final = 0.80  # of its memory for weights, passes and cache; graphs g
 CPU_SHARE: Final = 0.25  # of what is free; other work goes on beside
 LARGEST_CPU_POOL: Final = 4000  # blocks
 LONGEST: Final = 40_960
+REMEDY: Final = "Give a smaller --model, or lower --max-num-batched-tokens"
 
 
 def measuring_config(
@@ -63,5 +64,5 @@ def _blocks(
         max_num_batched_tokens=max_tokens,
         max_num_seqs=max_seqs,
     )
-    blocks = plan_pool(pool).num_gpu_blocks
+    blocks = plan_pool(pool, remedy=REMEDY).num_gpu_blocks
     return blocks if device.type == "cuda" else min(blocks, LARGEST_CPU_POOL)

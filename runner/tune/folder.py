@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from schedbench.errors import RunStoreError
 from schedbench.results.files import write_json
+from schedbench.results.report.sweep_folder import TUNE
 from schedbench.runner.sweep_folder import new_sweep_folder, resumed_sweep_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from schedbench.workloads.trace import Trace
-
-TUNE: Final = "tune.json"
 
 
 def new_folder(trace: Trace, about: dict[str, Any], out: Path | None) -> Path:

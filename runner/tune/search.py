@@ -102,6 +102,7 @@ class Search:
     replays: int
     told: Callable[[Search], None] | None = None
     tried: list[Tried] = field(default_factory=list)
+    ended: list[Tried] = field(default_factory=list)  # of the batch under way
 
     def run(self, pool: Workers) -> None:
         """Go on until so many points were replayed, or there is nothing new to ask."""
@@ -111,6 +112,11 @@ class Search:
             before = len(self.tried)
             self._batch(pool, min(BATCH, self.replays - self.num_replayed))
             idle = 0 if len(self.tried) > before else idle + 1
+
+    def take_ended(self) -> None:
+        """Count what ended of a batch that is not ended: a search that is interrupted tells it."""
+        self.tried += self.ended
+        self.ended.clear()
 
     @property
     def num_replayed(self) -> int:
@@ -169,6 +175,7 @@ class Search:
             if self.find(point) is None and point not in new:
                 new.append(point)
         self.tried += self._tried(pool, new, own)
+        self.ended.clear()
         for place, (trial, point) in enumerate(asked):
             known = self.find(point)
             assert known is not None
@@ -243,11 +250,20 @@ class Search:
             for (point, _), prefix in zip(jobs, prefixes, strict=True)
         ]
         left = [job for (_, job), goes_on in zip(jobs, ahead, strict=True) if goes_on]
-        outcomes = iter(_in_order(pool, left))
+        outcomes = iter(self._in_order(pool, left))
         return [
             Tried(point, next(outcomes) if goes_on else None, prefix)
             for (point, _), prefix, goes_on in zip(jobs, prefixes, ahead, strict=True)
         ]
+
+    def _in_order(self, pool: Workers, jobs: Sequence[Job]) -> list[Outcome]:
+        """The outcomes in the order of the jobs, whatever ended first; kept ones are reused."""
+        found = {place: kept for place, job in enumerate(jobs) if (kept := reuse(job)) is not None}
+        left = {place: replace(job, index=place) for place, job in enumerate(jobs)}
+        for job, result in pool.each(replay_job, [left[p] for p in left if p not in found]):
+            found[job.index] = outcome_of(job, result)
+            self.ended.append(Tried(dict(job.point), found[job.index]))
+        return [found[place] for place in range(len(jobs))]
 
     def _prefixes(self, pool: Workers, jobs: Sequence[Job]) -> list[float | None]:
         """The goal's value on the prefix; None where the trace is too short for one."""
@@ -278,15 +294,6 @@ class Search:
         if prefix is None or bound is None:
             return False
         return prefix < bound if self.problem.goal.maximizes else prefix > bound
-
-
-def _in_order(pool: Workers, jobs: Sequence[Job]) -> list[Outcome]:
-    """The outcomes in the order of the jobs, whatever ended first; kept ones are not made again."""
-    found = {place: kept for place, job in enumerate(jobs) if (kept := reuse(job)) is not None}
-    left = {place: replace(job, index=place) for place, job in enumerate(jobs)}
-    for job, result in pool.each(replay_job, [left[p] for p in left if p not in found]):
-        found[job.index] = outcome_of(job, result)
-    return [found[place] for place in range(len(jobs))]
 
 
 def replay_prefix(trace: Trace, part: tuple[int, Job, int]) -> dict[str, Any] | None:

@@ -56,6 +56,28 @@ def test_a_cell_is_chosen_with_the_arrow_keys(opened: Callable[..., Any], swept:
     assert "schedbench report" in shown
 
 
+def test_a_search_opens_on_a_point_of_its_front_and_the_arrow_keys_skip_empty_cells(
+    opened: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "sweep.json").write_bytes(orjson.dumps({"trace": {"path": "sample", "digest": ""}}))
+    (tmp_path / "tune.json").write_bytes(orjson.dumps({"space": dict.fromkeys(AXES, "")}))
+    for place, (blocks, seats) in enumerate([(420, 8), (600, 32), (800, 64)]):
+        flags = {"num_gpu_blocks": blocks, "max_num_seqs": seats, "policy": "priority"}
+        crowded_run(tmp_path / "points" / str(place), **flags)
+    crowded_run(tmp_path / "points/9", num_gpu_blocks=400, max_num_seqs=8, policy="fcfs")
+    path = tmp_path / "search.html"
+    path.write_text(sweep_page(open_sweep(tmp_path)))
+    page = opened(path).page
+    assert page.locator(".heat button.none").count() == 0
+    assert page.locator(".heat button", has_text="●").count() >= 1
+    page.get_by_label("policy", exact=True).select_option(label="priority")
+    assert page.locator(".heat button").count() == 3
+    page.locator(".heat button").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert "num_gpu_blocks 600, max_num_seqs 32" in page.inner_text("#heat-point")
+
+
 def test_another_metric_colours_the_cells_anew(opened: Callable[..., Any], swept: Path) -> None:
     page = opened(swept).page
     before = page.locator(".heat button").all_inner_texts()

@@ -60,7 +60,7 @@ def test_a_baseline_that_is_written_over_is_held_against_the_new_one(cli: Cli, s
     preempted = known["counters"]["preempted"]
     assert f"preempted: {preempted} -> {preempted - 5}" in cli("gate", small, *MADE).err
     other = cli("gate", small, "--max-num-seqs", "7", *MADE)
-    assert "was another run's: the baseline is of other flags (max_num_seqs" in other.err
+    assert "was another run's: the baseline is of other flags: --max-num-seqs is" in other.err
 
 
 def test_a_baseline_keeps_flags_that_are_not_the_default_and_the_cost(
@@ -79,14 +79,70 @@ def test_other_flags_than_those_of_the_baseline_are_refused_by_name(cli: Cli, sm
     cli("gate", small, *TIGHT, *MADE)
     ran = cli("gate", small, "--baseline", "b.json", "--max-num-seqs", "7")
     assert ran.code == 2
-    assert "max_num_seqs 1024 / 7" in ran.err
+    assert "--max-num-seqs is 1024 in the baseline and 7 here" in ran.err
+    timed = cli("gate", small, "--baseline", "b.json", "--cost", "pass:1ms", "--warmup", "1ms")
+    assert "--cost is linear:8ms,0.03ms in the baseline and pass:1ms here" in timed.err
+    assert "--warmup is 0ns in the baseline and 1000000ns here" in timed.err
 
 
 def test_another_trace_is_refused(cli: Cli, small: Path) -> None:
-    cli("gate", small, *TIGHT, *MADE)
-    ran = cli("gate", small, "--baseline", "b.json", "--limit", "30")
+    cli("gate", small, *TIGHT, "--limit", "30", *MADE)
+    ran = cli("gate", small, "--baseline", "b.json", "--limit", "20")
     assert ran.code == 2
-    assert "digest" in ran.err
+    assert re.search(r"the baseline is of \S+ --limit 30 \(30 requests", ran.err)
+    assert re.search(r"and this is \S+ --limit 20 \(20 requests", ran.err)
+
+
+@pytest.mark.parametrize("broken", ["{", '{"baseline_version": 1}'])
+def test_a_damaged_baseline_is_refused_and_update_writes_over_it(
+    cli: Cli, small: Path, broken: str
+) -> None:
+    Path("b.json").write_text(broken)
+    refused = cli("gate", small, "--baseline", "b.json")
+    assert (refused.code, "Make it again with --update" in refused.err) == (2, True)
+    made = cli("gate", small, *TIGHT, *MADE)
+    assert (made.code, "it is written over" in made.err) == (0, True)
+    assert cli("gate", small, "--baseline", "b.json").code == 0
+
+
+def test_a_file_that_is_no_baseline_is_not_written_over(cli: Cli, small: Path) -> None:
+    Path("b.json").write_text('{"name": "mine"}')
+    assert "Give another --baseline" in cli("gate", small, *MADE).err
+    assert Path("b.json").read_text() == '{"name": "mine"}'
+
+
+def test_a_refusal_is_an_error_in_every_file_that_ci_reads(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    files = ("--junit", "gate.xml", "--markdown", "gate.md")
+    ran = cli("gate", small, "--baseline", "b.json", "--max-num-seqs", "7", *files)
+    assert ran.code == 2
+    (suite,) = ET.parse("gate.xml").getroot()  # noqa: S314 (written just now)
+    counts = [suite.get(name) for name in ("tests", "failures", "errors")]
+    assert counts == ["1", "0", "1"]
+    assert "--max-num-seqs is 1024" in suite.find("testcase/error").text
+    for name in ("gate.md", "summary.md"):
+        assert "b: refused" in Path(name).read_text()
+        assert "--max-num-seqs is 1024" in Path(name).read_text()
+
+
+def test_text_and_junit_count_alike_and_no_one_is_told_to_keep_what_failed(
+    cli: Cli, small: Path, evicts_the_first: Callable[[], None]
+) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    baseline = json.loads(Path("b.json").read_text())
+    baseline["times"]["makespan_ns"]["value"] *= 2
+    Path("b.json").write_text(json.dumps(baseline))
+    better = cli("gate", small, "--baseline", "b.json")
+    assert (better.code, "keep what got better" in better.out) == (0, True)
+    evicts_the_first()
+    ran = cli("gate", small, "--no-steady", "--baseline", "b.json", "--junit", "gate.xml")
+    assert (ran.code, "keep what got better" in ran.out) == (1, False)
+    (suite,) = ET.parse("gate.xml").getroot()  # noqa: S314 (written just now)
+    failed, total = re.search(r"failed, (\d+) of (\d+) checks", ran.out).groups()
+    assert (failed, total) == (suite.get("failures"), suite.get("tests"))
 
 
 def test_a_planted_change_of_the_preemption_order_fails_and_names_the_first_differing_pass(
@@ -227,6 +283,26 @@ def test_the_fixture_makes_holds_and_fails(tmp_path: Path) -> None:
     assert failed.returncode == 1
     assert "b: failed, 1 of" in failed.stdout
     assert "preempted" in failed.stdout
+
+
+@pytest.mark.usefixtures("small")
+def test_a_refusal_of_the_fixture_is_short_and_names_the_option_of_pytest(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FIXTURE_TEST)
+    Path("b.json").write_text("{")
+    damaged = run_pytest()
+    assert "cannot be read" in damaged.stdout
+    assert run_pytest("--schedbench-update").returncode == 0
+    (tmp_path / "test_it.py").write_text(FIXTURE_TEST.replace("=80", "=90"))
+    flags = run_pytest()
+    (tmp_path / "test_it.py").write_text(FIXTURE_TEST.replace("small.", "absent."))
+    trace = run_pytest()
+    for ran, told in ((damaged, "b.json"), (flags, "--num-gpu-blocks is 80"), (trace, "absent")):
+        assert ran.returncode == 1
+        assert told in ran.stdout
+        assert "Traceback" not in ran.stdout + ran.stderr
+        assert "runner/" not in ran.stdout
+        assert " --update" not in ran.stdout
+    assert "--schedbench-update" in flags.stdout
 
 
 def test_the_plug_in_is_announced_to_pytest_and_loads_nothing_heavy() -> None:

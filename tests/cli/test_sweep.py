@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -242,11 +243,25 @@ def test_a_sweep_is_not_resumed_with_other_settings_and_takes_more_values(
     cli(*words, "--max-num-seqs", "4,8", "--out", "kept")
     other = cli(*words, "--max-num-seqs", "4,8", "--speedup", "2", "--resume", "kept")
     assert other.code == 2
-    assert "a sweep of other settings (speedup 1 / 2)" in other.err
+    assert "a sweep of other settings: --speedup is 1 there and 2 here" in other.err
     flag = cli(*words, "--max-num-seqs", "4,8", "--watermark", "0.1", "--resume", "kept")
-    assert "(watermark None / 0.1)" in flag.err
+    assert "--watermark is not given there and 0.1 here" in flag.err
+    grid = cli(*words, "--max-num-batched-tokens", "64,128", "--resume", "kept")
+    assert "--max-num-seqs varied there, and --max-num-batched-tokens here" in grid.err
+    assert not re.search(r"[\[\]{}]", grid.err)
     assert cli(*words, "--max-num-seqs", "4,8,16", "--resume", "kept").code == 0
     assert len(list(Path("kept/points").iterdir())) == 3
+
+
+def test_a_resume_without_its_flags_is_answered_with_the_command_that_goes_on(
+    cli: Cli, small: Path
+) -> None:
+    cli("sweep", small, *FIXED, "--num-gpu-blocks", "160", "--max-num-seqs", "4,8", "--out", "kept")
+    bare = cli("sweep", "--resume", "kept")
+    assert bare.code == 2
+    command = shlex.split(re.search(r"give all of it: schedbench (.*)", bare.err)[1])
+    assert command[-2:] == ["--resume", "kept"]
+    assert cli(*command).code == 0
 
 
 def test_points_without_a_result_are_counted_at_the_end(cli: Cli, small: Path) -> None:

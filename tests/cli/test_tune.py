@@ -2,6 +2,8 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from schedbench.cli.tune_space import parse_space
 from schedbench.cli.values import FLAGS, parse_value
 from schedbench.errors import UsageError
 from schedbench.results.rate_view import TriedRate, rate_view
+from schedbench.results.report.sweep_folder import open_sweep
+from schedbench.runner.sweep import Outcome, outcome_of
+from schedbench.runner.sweep_worker import Job
 from schedbench.runner.tune.space import Choices, Range
 
 SLO = ("--slo", "ttft:100ms,tpot:20ms")
@@ -62,6 +67,51 @@ def test_another_search_is_not_taken_up(cli: Cli, small: Path) -> None:
     assert "a search of other space" in ran.err
 
 
+def test_a_resume_without_its_flags_is_answered_with_the_command_that_goes_on(
+    cli: Cli, small: Path
+) -> None:
+    cli("tune", small, *SLO, *SPACE, "--replays", "2", "--out", "t", "-j", "1")
+    for words in ((), SLO):
+        bare = cli("tune", *words, "--resume", "t")
+        assert bare.code == 2
+        command = shlex.split(re.search(r"the same command: schedbench (.*)", bare.err)[1])
+        assert cli(*command).code == 0
+
+
+def once_then_interrupt() -> Callable[..., Outcome]:
+    """The outcome of the first replay, and Ctrl-C in the place of the second."""
+    calls = count()
+
+    def outcome(job: Job, result: dict[str, object] | None) -> Outcome:
+        if next(calls):
+            raise KeyboardInterrupt
+        return outcome_of(job, result)
+
+    return outcome
+
+
+def test_an_interrupted_search_says_what_is_best_so_far(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("schedbench.cli.tune_run.LiveLine.show", interrupt)
+    ran = cli("tune", small, *SLO, *SPACE, "--replays", "20", "--out", "t", "-j", "1")
+    assert ran.code == 130
+    assert re.search(r"\d+ of 20 points, .* best goodput .*: max-num-seqs=\d+", ran.err)
+    assert "--resume t" in ran.err
+    with monkeypatch.context() as patch:
+        patch.setattr("schedbench.runner.tune.search.outcome_of", once_then_interrupt())
+        early = cli("tune", small, *SLO, *SPACE, "--replays", "20", "--no-store", "-j", "1")
+    assert early.code == 130
+    assert re.search(r"1 of 20 points, .* best goodput .*: max-num-seqs=\d+", early.err)
+    rate = ("--goal", "max-rate", "--slo", "ttft:100s", "--max-num-seqs", "16", *SPACE[2:])
+    first = cli("tune", small, *rate, "--no-store")
+    assert first.code == 130
+    assert "1 replays; the highest that holds is --speedup 1" in first.err
+
+
 def test_a_search_in_which_no_limit_ever_binds_means_nothing_and_says_so(
     cli: Cli, small: Path
 ) -> None:
@@ -106,6 +156,8 @@ def test_no_rate_is_said_to_be_too_fast_where_the_slowest_did_not_end() -> None:
         ((*SLO, "--max-num-seqs", "64:16"), "does not go up"),
         ((*SLO, "--goal", "max-rate", "--max-num-seqs", "1:9"), "takes flags as they are"),
         ((*SLO, *SPACE, "--out", "a", "--no-store"), "exclude each other"),
+        ((*SLO, *SPACE, "--replays", "0"), "--replays: 0 is too few; write 1 or more"),
+        ((*SLO, *SPACE, "-j", "0"), "--jobs: 0 is too few; write 1 or more"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(
@@ -169,8 +221,24 @@ def test_what_was_set_before_is_told_where_the_ranges_leave_it_out(cli: Cli, sma
     assert "nothing that was tried is better" in ran.err
 
 
-def test_a_report_of_a_search_says_what_to_name_instead(cli: Cli, small: Path) -> None:
-    cli("tune", small, *SLO, *SPACE, "--replays", "2", "--out", "t", "-j", "1")
+def test_a_search_gets_a_page_with_every_point_that_was_run(cli: Cli, small: Path) -> None:
+    space = (*SPACE, "--enable-chunked-prefill", "on,off")
+    cli("tune", small, *SLO, *space, "--replays", "9", "--out", "t", "-j", "1")
     ran = cli("report", "t")
-    assert ran.code == 2
-    assert "schedbench report t/points/*" in ran.err
+    assert (ran.code, ran.out) == (0, "report.html\n")
+    page = Path("report.html").read_text()
+    assert "Search of small.parquet" in page
+    search = open_sweep(Path("t"))
+    assert set(search.axes) == {"max_num_seqs", "enable_chunked_prefill"}
+    assert sorted(search.paths) == sorted(Path("t/points").iterdir())
+    seats = search.axes["max_num_seqs"]
+    assert seats == sorted({point.flags["max_num_seqs"] for point in search.points})
+
+
+def test_a_search_for_the_highest_rate_gets_a_page_over_the_speed_up(cli: Cli, small: Path) -> None:
+    words = ("--goal", "max-rate", "--slo", "ttft:300ms", "--max-num-seqs", "16", *SPACE[2:])
+    assert cli("tune", small, *words, "--attain", "0.9", "--out", "t").code == 0
+    assert cli("report", "t").code == 0
+    search = open_sweep(Path("t"))
+    assert list(search.axes) == ["speedup"]
+    assert len(search.points) == len(list(Path("t/points").iterdir()))

@@ -57,8 +57,13 @@ class ImportOptions:
         for name in ("limit", "hash_block_tokens", "tokens_per_image"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UsageError(f"{_flag(name)} {value}: at least 1")
-        if self.seed < 0 or (self.seed and not self.spread):
-            raise UsageError(f"--seed {self.seed}: seeds are 0 or more, and for --spread only")
+        if self.seed < 0:
+            raise UsageError(f"--spread-seed {self.seed}: seeds are 0 or more")
+        if self.seed and not self.spread:
+            raise UsageError(
+                f"--spread-seed {self.seed} would have no effect without --spread; give that too, "
+                "or leave the seed out"
+            )
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults, for provenance."""

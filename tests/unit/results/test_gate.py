@@ -90,7 +90,9 @@ def test_another_trace_or_other_flags_are_refused_by_name(made_up: Callable[...,
     baseline = make_baseline(*tables(run), trace=TRACE, flags=FLAGS)
     with pytest.raises(RunStoreError, match=r"digest abc.*--update"):
         check(baseline, *tables(run), trace={"digest": "x"}, flags=FLAGS)
-    with pytest.raises(RunStoreError, match=r"max_num_seqs 64 / 128.*--update"):
+    with pytest.raises(
+        RunStoreError, match=r"--max-num-seqs is 64 in the baseline and 128 here.*--update"
+    ):
         check(baseline, *tables(run), trace=TRACE, flags={"max_num_seqs": 128})
     with pytest.raises(RunStoreError, match="version 9"):
         check(baseline | {"baseline_version": 9}, *tables(run), trace=TRACE, flags=FLAGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
@@ -30,7 +31,10 @@ NUM_REQUESTS = 60
 
 
 @pytest.fixture(autouse=True)
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> pytest.MonkeyPatch:
+    caplog.set_level(logging.INFO, logger="vllm")  # as a server has it, and not a comparison
     monkeypatch.setenv("SCHEDBENCH_RECORD_DIR", str(tmp_path / "recordings"))
     monkeypatch.setattr(vllm_recorder, "_vllm_version", lambda: "0.26.0")
     return monkeypatch

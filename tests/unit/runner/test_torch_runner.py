@@ -11,8 +11,10 @@ from schedbench.runner.api import PassResult, RunnerInfo, kind_of  # noqa: E402
 from schedbench.runner.clock import parse_cost  # noqa: E402
 from schedbench.runner.latency.recorded import RecordedRunner  # noqa: E402
 from schedbench.runner.latency.select import make_runner  # noqa: E402
+from schedbench.runner.model_config import load_model  # noqa: E402
 from schedbench.runner.run import ReplayOptions, Run, replay  # noqa: E402
 from schedbench.runner.shapes import PassShape, features, of_rows, rows_of  # noqa: E402
+from schedbench.runner.torch.pool import measuring_config  # noqa: E402
 from schedbench.runner.torch.runner import TorchRunner, make_torch_runner  # noqa: E402
 from schedbench.sched.config import SchedulerConfig  # noqa: E402
 from schedbench.sched.output import SchedulerOutput  # noqa: E402
@@ -23,6 +25,22 @@ TIGHT = SchedulerConfig(
     max_num_batched_tokens=64, max_num_seqs=8, max_model_len=512, num_gpu_blocks=28
 )
 NOW = ReplayOptions(arrivals="all-at-once")
+
+
+def test_a_model_too_large_for_this_machine_is_refused_with_options_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("schedbench.runner.torch.pool.free_bytes", lambda _: 2**30)
+    with pytest.raises(UsageError, match="Give a smaller --model") as refused:
+        measuring_config(
+            load_model("llama-3.1-8b"),
+            torch.device("cpu"),
+            "float32",
+            max_num_batched_tokens=512,
+            max_num_seqs=8,
+        )
+    assert "--gpu-memory-utilization" not in str(refused.value)
+    assert "--tensor-parallel-size" not in str(refused.value)
 
 
 def trace_of(count: int = 16) -> Trace:
