@@ -164,14 +164,14 @@ def test_a_rule_broken_by_a_row_that_moved_names_both_its_places(write: Write) -
 
 
 def test_options_that_cannot_be_are_refused() -> None:
-    for wrong in (
-        {"on_zero_output": "skip"},
-        {"time_unit": "min"},
-        {"limit": 0},
-        {"hash_block_tokens": 0},
-        {"seed": 3},
-    ):
-        with pytest.raises(UsageError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+    for option, wrong in {
+        "--on-zero-output": {"on_zero_output": "skip"},
+        "--time-unit": {"time_unit": "min"},
+        "--limit": {"limit": 0},
+        "--hash-block-tokens": {"hash_block_tokens": 0},
+        "--spread-seed": {"seed": 3},
+    }.items():
+        with pytest.raises(UsageError, match=option):
             ImportOptions(**wrong)
 
 
