@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ settings.register_profile(
     "thorough", settings.get_profile("ci"), derandomize=False, max_examples=5000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A shell that runs the tests in the background lets them ignore Ctrl-C, which some are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # minutes, and the public traces or vLLM: `make acceptance TRACES=DIR`, `make parity`
 collect_ignore = ["acceptance", "parity"]
