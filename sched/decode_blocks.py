@@ -21,24 +21,21 @@ class CountedBlocks:
     """Blocks as numbers of blocks."""
 
     def __init__(self, scheduler: Scheduler, ledger: DecodeLedger) -> None:
+        self._scheduler = scheduler
         self._pool = scheduler.kv_cache.pool
         self._ledger = ledger
-        self._size = scheduler.config.block_size
-        self._caches = scheduler.config.enable_prefix_caching
 
     def join(self, request: Request) -> None:
         """Nothing is known of a single request."""
 
     def part(self, request: Request, num_tokens: int) -> None:
         """Note the blocks of a request that holds so many tokens, and those of them with a hash."""
-        request.num_blocks = -(-num_tokens // self._size)
-        if self._caches:
-            request.num_cached_blocks = num_tokens // self._size
+        hold_blocks(self._scheduler, request, num_tokens, num_tokens)
 
     def take(self, num_passes: int) -> None:
         """Open the blocks of the next passes, and hash those that become full in them."""
         self._pool.take(self._ledger.opened(num_passes))  # type: ignore[attr-defined]
-        if self._caches:
+        if self._scheduler.config.enable_prefix_caching:
             self._pool.num_cached += self._ledger.opened(num_passes, shift=1)
 
 
@@ -84,6 +81,14 @@ class NumberedBlocks:
         last = len(request.block_ids) - 1
         self._pool.cache([request.block_ids[last]], [request.identity.block_hash(last)])
         request.num_cached_blocks = last + 1
+
+
+def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:
+    """Note the blocks that hold a request's tokens, and those that so many of them make hashed."""
+    size = scheduler.config.block_size
+    request.num_blocks = -(-num_tokens // size)
+    if scheduler.config.enable_prefix_caching:
+        request.num_cached_blocks = num_hashed // size
 
 
 def blocks_of(scheduler: Scheduler, ledger: DecodeLedger) -> CountedBlocks | NumberedBlocks:

@@ -305,14 +305,6 @@ def state_before(scheduler: Scheduler, ledger: DecodeLedger, stop: Verdict) -> D
     )
 
 
-def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:
-    """Note the blocks that hold a request's tokens, and those that so many of them make hashed."""
-    size = scheduler.config.block_size
-    request.num_blocks = -(-num_tokens // size)
-    if scheduler.config.enable_prefix_caching:
-        request.num_cached_blocks = num_hashed // size
-
-
 def drop(scheduler: Scheduler, requests: list[Request]) -> None:
     """Take requests off the running list."""
     if len(requests) == 1:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched.blocked_head import BlockedHead
+from schedbench.sched.decode_blocks import hold_blocks
 from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.counting import CountingKVCache
@@ -28,7 +29,6 @@ from schedbench.sched.steady import (
     Ended,
     drop,
     finish,
-    hold_blocks,
     is_looked_at,
     is_possible,
     state_before,
