@@ -25,6 +25,8 @@ OPTIONAL = {
 }
 """By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
 
+COMPILE = "pip install . (not -e) with a C compiler"
+
 WHEELS = {"vllm": PACKAGES}  # where a wheel is called otherwise than what it brings
 
 
@@ -51,6 +53,11 @@ def _view() -> "View":
         ("GPU", ", ".join(gpus) or "none", "measured passes, check-gpu", ""),
     ]
     rows += [(name, version_of(name) or "missing", "", "") for name in CORE]
+    rows.append(
+        ("compiled", "yes", "replays of plain text in less time", "")
+        if is_compiled()
+        else ("compiled", "no", "replays of plain text in less time", COMPILE)
+    )
     for name, (purpose, remedy) in OPTIONAL.items():
         found = version_of(name)
         rows.append((name, found or "missing", purpose, "" if found else remedy))
@@ -71,10 +78,17 @@ def _view() -> "View":
         "scheduler": f"vLLM {followed}",
         "releases": list(RELEASES),
         "gpus": gpus,
+        "compiled": is_compiled(),
         "packages": {name: version_of(name) for name in (*CORE, *OPTIONAL)},
         "missing": {name: purpose for name, found, purpose, _ in rows if found == "missing"},
     }
     return View("", (sheet,), sheet, data)
+
+
+def is_compiled() -> bool:
+    """Whether what takes part in every step of such a replay is C here, not Python."""
+    spec = find_spec("schedbench.sched.express")
+    return spec is not None and not str(spec.origin).endswith(".py")
 
 
 def gpu_names() -> list[str]:

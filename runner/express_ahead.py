@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence  # noqa: TC003 - of a dataclass's field, wanted when compiled
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
 from schedbench.runner.express import ExpressReplay
 from schedbench.runner.express_batch import pack_pass, pack_run
 from schedbench.runner.express_ledger import wait_where_it_stood
+from schedbench.sched.express import Job  # noqa: TC001 - the same
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from schedbench.results.row_buffer import Log
     from schedbench.results.run_rows import Integers
+    from schedbench.runner.record import Recorder
+    from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.sched.express import Job
+    from schedbench.workloads.trace import Trace
 
 
 @dataclass(slots=True)
@@ -45,12 +48,18 @@ class Pending:
 class ExpressAheadReplay(ExpressReplay):
     """As `ExpressReplay`; the pass scheduled last is always in flight."""
 
-    express: ExpressAhead
-    pending: Pending | None = None
-
-    @staticmethod
-    def make(config: SchedulerConfig) -> ExpressAhead:
-        return ExpressAhead(config)
+    def __init__(
+        self,
+        trace: Trace,
+        config: SchedulerConfig,
+        runner: Any,  # noqa: ANN401 - one that can tell the durations of a run
+        recorder: Recorder,
+        logs: tuple[Log, Log, Log],
+        source: RequestSource,
+    ) -> None:
+        self.ahead = ExpressAhead(config)
+        self.pending: Pending | None = None
+        super().__init__(trace, config, runner, recorder, logs, source, self.ahead)
 
     def _pending_stop(self) -> tuple[int, int] | None:
         pending = self.pending
@@ -69,7 +78,7 @@ class ExpressAheadReplay(ExpressReplay):
         return True
 
     def _step(self, until_ns: int | None) -> bool:
-        express, pending = self.express, self.pending
+        express, pending = self.ahead, self.pending
         num_passes = express.longest_run()
         if num_passes and pending is not None:
             self._run_ahead(pending, min(num_passes, LONGEST_RUN), until_ns)
@@ -85,7 +94,7 @@ class ExpressAheadReplay(ExpressReplay):
         return True
 
     def _decided(self, spent: int) -> Pending:
-        express, now = self.express, self.now_ns
+        express, now = self.ahead, self.now_ns
         decodes, grants = express.decodes_scheduled, bytearray()
         eviction = self._evicted() if express.victims else ()
         context, granted = self._grants(now, grants)
@@ -114,7 +123,7 @@ class ExpressAheadReplay(ExpressReplay):
 
         `after` is the pass scheduled since, if there is one.
         """
-        express, batch = self.express, self._batch
+        express, batch = self.ahead, self._batch
         began = time.perf_counter_ns()
         ended, _ = express.fold_pass()
         spent = pending.scheduler_ns + time.perf_counter_ns() - began
@@ -141,7 +150,7 @@ class ExpressAheadReplay(ExpressReplay):
 
     def _run_ahead(self, pending: Pending, num_passes: int, until_ns: int | None) -> None:
         """Schedule passes of decodes, and fold in as many: from the one in flight on."""
-        express, now = self.express, self.now_ns
+        express, now = self.ahead, self.now_ns
         began = time.perf_counter_ns()
         decodes, context = express.num_decodes, express.context_tokens
         durations: int | Integers = self._runner.decode_durations(decodes, context, num_passes)

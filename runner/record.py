@@ -87,7 +87,7 @@ class DecisionDigest:
         return self._chain(b"", stops)
 
     def _chain(self, changes: bytes, stops: str) -> int:
-        payload = array("Q", [self.value]).tobytes() + changes
+        payload = self.value.to_bytes(8, "little") + changes
         if stops != self._stops:
             payload += stops.encode()
         self._stops = stops

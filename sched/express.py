@@ -43,21 +43,28 @@ class Job:
 
     ends_by_itself = False  # the model does, and no cap is as near
     emitted = 0
-    place = end = -1  # in the running list; the pass of its last token
+    place = -1  # in the running list
+    end = -1  # the pass of its last token
     began = -1  # the pass in which it began to decode; -1: it does not
     computed = 0  # of a decoding job, when it began
     is_prefill_chunk = False  # the last pass left known tokens uncomputed
-    num_blocks = num_hashed = 0  # of a decoding job, when it began
+    num_blocks = 0  # of a decoding job, when it began
+    num_hashed = 0  # of those
     segments: list[Segment] | None = None  # blocks that its evictions left in the pool
     placeholders = 0  # tokens in flight, when the job is handed to the plain loops
-    preemptions = preempted_tokens = resumed_cached_tokens = 0
+    preemptions = 0
+    preempted_tokens = 0
+    resumed_cached_tokens = 0
 
     # The replay's own:
     entered_ns = 0  # into the queue, for the first time
     entered_step = 0  # the first that might let it in
     mark: Any = None  # sums of waits from when it came, if a batch ended since
     waited_ns: Any = None  # by what held it up
-    first_scheduled_ns = first_token_ns = last_token_ns = itl_max_ns = -1
+    first_scheduled_ns = -1
+    first_token_ns = -1
+    last_token_ns = -1
+    itl_max_ns = -1
 
     def __init__(self, row: int, prompt_tokens: int, will_emit: int) -> None:
         self.row = row

@@ -13,7 +13,6 @@ request, by index, in the order in which they will be taken (tail first). Every 
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,8 +49,10 @@ class CountingPool:
 
     def what_if(self, memo: dict[int, Segment]) -> CountingPool:
         """Return a copy that can be spent; `memo` tells a segment's copy by the segment's id."""
-        other = copy.copy(self)
-        other.segments = deque(copied(each, memo) for each in self.segments)
+        other = CountingPool(self.num_gpu_blocks)
+        other.num_free, other.num_bare = self.num_free, self.num_bare
+        other.num_cached = self.num_cached
+        other.segments.extend([copied(each, memo) for each in self.segments])
         return other
 
     def take(self, count: int) -> None:
@@ -115,7 +116,7 @@ class CountingKVCache:
 
     def what_if(self) -> CountingKVCache:
         """Return a copy that can be spent without touching this one."""
-        other = copy.copy(self)
+        other = CountingKVCache(self.config)
         memo: dict[int, Segment] = {}
         other.pool = self.pool.what_if(memo)
         other.evicted = {

@@ -26,6 +26,9 @@ def test_a_vllm_that_another_wheel_brought_has_its_version(
             raise PackageNotFoundError(name)
         return "0.26.0"
 
-    monkeypatch.setattr(doctor, "find_spec", lambda _: object())
+    found = doctor.find_spec
+    monkeypatch.setattr(
+        doctor, "find_spec", lambda name: object() if name == "vllm" else found(name)
+    )
     monkeypatch.setattr(doctor, "version", version)
     assert json.loads(cli("doctor", "--json").out)["packages"]["vllm"] == "0.26.0"
