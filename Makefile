@@ -119,8 +119,12 @@ acceptance: $(STAMP)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ || \
 	{ echo "$* does not install here and is left out" >&2; rm -rf $(@D); }
 
+# What is measured is what `pip install .` gives, so it is made anew each time.
 bench: $(STAMP) $(VLLM_STAMP) $(PEER_STAMPS)
 	@test -d "$(TRACES)" || { echo "make bench needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
+	@test -x .venv-bench/bin/python || $(BIN)/python -m venv --clear .venv-bench
+	@rm -rf build/lib* build/temp* build/bdist*
+	@SCHEDBENCH_COMPILED=required .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
 	$(BIN)/python bench/speed.py --traces "$(abspath $(TRACES))" $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 clean:

@@ -20,8 +20,10 @@ TITLES = {
 EXPLAINED = {
     "real": (
         "Ours is one call of `schedbench.replay` with the run folder written, start-up and reading "
-        "the trace left out. The real class is vLLM 0.26.0's `Scheduler` (`AsyncScheduler` where "
-        "the case says async) with only `add_request`, `schedule` and `update_from_output` timed: "
+        "the trace left out, as `pip install .` gives it where there is a C compiler; `not "
+        "compiled` is the same Python as an editable install runs it. The real class is vLLM "
+        "0.26.0's `Scheduler` (`AsyncScheduler` where the case says async) with only "
+        "`add_request`, `schedule` and `update_from_output` timed: "
         "import, making requests with their block hashes and the loop around are left out. Passes, "
         "tokens and preemptions are checked to be equal in every run. `log written again` is the "
         "same pass log written from memory through the run folder's writer, `log by pyarrow` by "
@@ -164,7 +166,8 @@ def _reasons(sections: Results) -> Iterator[str]:
         yield "## Where a ratio is missed: the profile"
         yield (
             "Lines in which our replay spends most time itself, measured apart from the runs above "
-            "(a profiled run is slower). The same for every case is in `bench/profiles/`."
+            "(a profiled run is slower), with nothing compiled, for a profiler does not see into "
+            "that. The same for every case is in `bench/profiles/`."
         )
     for name, text in profiles:
         yield f"### {name}: profile"

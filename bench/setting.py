@@ -16,8 +16,10 @@ from contest import Worker
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 HERE: Final = ROOT / "bench"
-PYTHON: Final = ROOT / ".venv/bin/python"
-SCHEDBENCH: Final = ROOT / ".venv/bin/schedbench"
+PYTHON: Final = ROOT / ".venv-bench/bin/python"  # the project as `pip install .` gives it
+SCHEDBENCH: Final = ROOT / ".venv-bench/bin/schedbench"
+EDITABLE_PYTHON: Final = ROOT / ".venv/bin/python"  # the same, none of it compiled
+EDITABLE_SCHEDBENCH: Final = ROOT / ".venv/bin/schedbench"
 VLLM_PYTHON: Final = ROOT / ".venv-vllm/bin/python"
 DYNAMO_PYTHON: Final = ROOT / ".venv-peers-dynamo/bin/python"
 VIDUR_PYTHON: Final = ROOT / ".venv-peers-vidur/bin/python"
@@ -51,8 +53,12 @@ class Setting:
         return self.scratch / "children.log"
 
     def ours(self) -> Worker:
-        """A worker of this project."""
+        """A worker of this project, as it is installed."""
         return Worker([PYTHON, HERE / "ours_worker.py"], self.log)
+
+    def not_compiled(self) -> Worker:
+        """A worker of this project, all of it Python."""
+        return Worker([EDITABLE_PYTHON, HERE / "ours_worker.py"], self.log)
 
     def real_class(self) -> Worker | None:
         """A worker with vLLM's own class; None where it is not installed."""

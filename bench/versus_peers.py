@@ -12,7 +12,14 @@ import orjson
 from cases import COST, REAL_CASES, Case, load, mooncake
 from contest import Figures, alternate, ratio, told, whole_process
 from ours_worker import fresh
-from setting import DYNAMO_PYTHON, HERE, PYTHON, SCHEDBENCH, VIDUR_PYTHON
+from setting import (
+    DYNAMO_PYTHON,
+    EDITABLE_PYTHON,
+    EDITABLE_SCHEDBENCH,
+    HERE,
+    SCHEDBENCH,
+    VIDUR_PYTHON,
+)
 from top_lines import top_lines
 
 if TYPE_CHECKING:
@@ -113,10 +120,10 @@ def _arguments(setting: Setting, case: Case) -> list[str | Path]:
 
 
 def _profile(setting: Setting, case: Case) -> str:
-    """Where our process spends its time, imports and all."""
+    """Where our process spends its time, imports and all, with nothing compiled."""
     file = setting.scratch / "profile"
-    command = [PYTHON, "-m", "cProfile", "-o", file, SCHEDBENCH, *_arguments(setting, case)]
-    command += ["--cost", COST]
+    command = [EDITABLE_PYTHON, "-m", "cProfile", "-o", file, EDITABLE_SCHEDBENCH]
+    command += [*_arguments(setting, case), "--cost", COST]
     whole_process(command, setting.log)
     return top_lines(str(file))
 
