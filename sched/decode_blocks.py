@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from schedbench.sched.kv_cache.counting import CountingKVCache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from schedbench.sched.decode_ledger import DecodeLedger
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -73,14 +75,18 @@ class NumberedBlocks:
                 opened = pool.get_new_blocks(len(opening))
                 for request, block_id in zip(opening, opened, strict=True):
                     request.block_ids.append(block_id)
-            if self._caches:
-                for request in self._openers[(at + 1) % size]:
-                    self._hash(request)
+            filling = self._openers[(at + 1) % size]
+            if filling and self._caches:
+                self._hash(filling)
 
-    def _hash(self, request: Request) -> None:
-        last = len(request.block_ids) - 1
-        self._pool.cache([request.block_ids[last]], [request.identity.block_hash(last)])
-        request.num_cached_blocks = last + 1
+    def _hash(self, requests: Iterable[Request]) -> None:
+        """Hash the last block of each."""
+        block_ids, hashes = [], []
+        for request in requests:
+            num_blocks = request.num_cached_blocks = len(request.block_ids)
+            block_ids.append(request.block_ids[-1])
+            hashes.append(request.identity.block_hash(num_blocks - 1))
+        self._pool.cache(block_ids, hashes)
 
 
 def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:

@@ -13,13 +13,15 @@ does not count.
 
 from __future__ import annotations
 
-from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from schedbench.errors import InvariantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-FEW_GONE = 1024  # entries that do not count and are not worth a clean-up
+FEW_GONE = 1024  # entries of the back that do not count and are not worth a clean-up
 
 
 class FreeBlockQueue:
@@ -27,7 +29,8 @@ class FreeBlockQueue:
 
     def __init__(self, block_ids: Iterable[int]) -> None:
         self._front = list(block_ids)[::-1]
-        self._back: deque[int] = deque()
+        self._back: list[int] = []
+        self._start = 0  # entries of the back that were handed out
         self._gone: dict[int, int] = {}  # how many entries of a block in the back do not count
         self._num_gone = 0
 
@@ -39,27 +42,13 @@ class FreeBlockQueue:
             return taken
         taken = front[::-1]
         front.clear()
-        pop, count = self._back.popleft, count - len(taken)
-        if not self._gone:
-            taken += [pop() for _ in range(count)]
-            return taken
-        while count:
-            block_id = pop()
-            if block_id in self._gone:
-                self._step_over(block_id)
-            else:
-                taken.append(block_id)
-                count -= 1
-        return taken
+        return taken + self._from_back(count - len(taken))
 
     def remove(self, block_id: int) -> None:
         """Take a hit block out of the middle; it must have come back through the tail."""
         self._gone[block_id] = self._gone.get(block_id, 0) + 1
         self._num_gone += 1
-        if self._num_gone > FEW_GONE and 2 * self._num_gone > len(self._back):
-            self._back = deque(self._in_back())
-            self._gone.clear()
-            self._num_gone = 0
+        self._clean_up()
 
     @property
     def num_in_front(self) -> int:
@@ -69,9 +58,7 @@ class FreeBlockQueue:
     def hashes_are_gone(self) -> None:
         """Let nothing be hit from here on; the order stays."""
         self._front = list(self)[::-1]
-        self._back.clear()
-        self._gone.clear()
-        self._num_gone = 0
+        self._begin_back([])
 
     def prepend_n(self, block_ids: Sequence[int]) -> None:
         """Put blocks before the head, the first of them becoming the new head."""
@@ -80,22 +67,55 @@ class FreeBlockQueue:
     def append_n(self, block_ids: Sequence[int]) -> None:
         self._back.extend(block_ids)
 
-    def _step_over(self, block_id: int) -> None:
+    def _from_back(self, count: int) -> list[int]:
+        taken: list[int] = []
+        while len(taken) < count:
+            some = self._back[self._start : self._start + count - len(taken)]
+            if not some:
+                raise InvariantError(f"{count} blocks asked of {len(taken)} that came back")
+            self._start += len(some)
+            if self._gone and not self._gone.keys().isdisjoint(some):
+                some = [block_id for block_id in some if not self._is_gone(block_id)]
+            taken += some
+        self._clean_up()
+        return taken
+
+    def _is_gone(self, block_id: int) -> bool:
+        """Whether the next entry of a block is one to step over; it is done with then."""
+        entries = self._gone.get(block_id)
+        if entries is None:
+            return False
         self._num_gone -= 1
-        self._gone[block_id] -= 1
-        if not self._gone[block_id]:
+        if entries > 1:
+            self._gone[block_id] = entries - 1
+        else:
             del self._gone[block_id]
+        return True
+
+    def _clean_up(self) -> None:
+        """Keep the back no longer than twice what is in it."""
+        idle = self._start + self._num_gone
+        if idle > FEW_GONE and 2 * idle > len(self._back):
+            rest = self._back[self._start :]
+            if self._gone:
+                rest = [block_id for block_id in rest if not self._is_gone(block_id)]
+            self._begin_back(rest)
+
+    def _begin_back(self, block_ids: list[int]) -> None:
+        self._back, self._start = block_ids, 0
+        self._gone.clear()
+        self._num_gone = 0
 
     def _in_back(self) -> Iterator[int]:
         left = self._gone.copy()
-        for block_id in self._back:
+        for block_id in islice(self._back, self._start, None):
             if left.get(block_id):
                 left[block_id] -= 1
             else:
                 yield block_id
 
     def __len__(self) -> int:
-        return len(self._front) + len(self._back) - self._num_gone
+        return len(self._front) + len(self._back) - self._start - self._num_gone
 
     def __iter__(self) -> Iterator[int]:
         yield from reversed(self._front)

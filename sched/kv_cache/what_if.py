@@ -67,14 +67,14 @@ class WhatIfPool:
         for block_id, block_hash in zip(block_ids, block_hashes, strict=True):
             self._cached.setdefault(block_hash, block_id)
 
-    def free_blocks(self, block_ids: Sequence[int], num_hashed: int | None = None) -> None:
+    def free_blocks(self, block_ids: list[int], num_hashed: int | None = None) -> None:
         del num_hashed  # what was hashed here does not count
         bare: list[int] = []
         for block_id in reversed(block_ids):
             count = self._refs[block_id] = self._ref_count(block_id) - 1
             if count == 0:
                 self.num_free += 1
-                is_hashed = self._pool.hashes[block_id] is not None and block_id not in self._bare
+                is_hashed = self._pool.hash_of(block_id) is not None and block_id not in self._bare
                 (self._tail if is_hashed else bare).append(block_id)
         self._head.extendleft(reversed(bare))
 
@@ -85,4 +85,5 @@ class WhatIfPool:
         return self._tail.popleft() if block_id is None else block_id
 
     def _ref_count(self, block_id: int) -> int:
-        return self._refs.get(block_id, self._pool.ref_counts[block_id])
+        count = self._refs.get(block_id)
+        return self._pool.ref_count(block_id) if count is None else count

@@ -103,11 +103,11 @@ def _tokens_have_no_block(scheduler: Scheduler) -> None:
 
 
 def _reference_is_left_over(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool.ref_counts[scheduler.running[0].block_ids[0]] += 1
+    scheduler.kv_cache.pool._shared[scheduler.running[0].block_ids[0]] = 1
 
 
 def _hash_is_lost(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool.hashes[scheduler.running[0].block_ids[0]] = None
+    scheduler.kv_cache.pool._hashes[scheduler.running[0].block_ids[0]] = -1
 
 
 def _hash_is_anothers(scheduler: Scheduler) -> None:

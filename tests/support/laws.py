@@ -87,14 +87,17 @@ def _owned(scheduler: Scheduler, request: Request) -> Iterator[str]:
 
 def reference_counts(scheduler: Scheduler) -> Iterator[str]:
     holders = Counter(block_id for table in _tables(scheduler) for block_id in table)
-    for block_id, count in enumerate(scheduler.kv_cache.pool.ref_counts):
+    pool = scheduler.kv_cache.pool
+    for block_id in range(pool.num_gpu_blocks):
+        count = pool.ref_count(block_id)
         if count != holders[block_id]:
             yield f"block {block_id} counts {count} references, {holders[block_id]} tables hold it"
 
 
 def hashes(scheduler: Scheduler) -> Iterator[str]:
     pool = scheduler.kv_cache.pool
-    carried = {block_id: name for block_id, name in enumerate(pool.hashes) if name is not None}
+    named = {block_id: pool.hash_of(block_id) for block_id in range(pool.num_gpu_blocks)}
+    carried = {block_id: name for block_id, name in named.items() if name is not None}
     found = [(block_id, name) for name in pool._first for block_id in pool.blocks_with(name)]
     if dict(found) != carried or len(found) != len(carried):
         yield f"blocks carry {carried}, a lookup finds {found}"
@@ -106,7 +109,7 @@ def hashes(scheduler: Scheduler) -> Iterator[str]:
         yield "there are hashes without prefix caching"
     for request in scheduler.requests.values():
         for index in range(request.num_cached_blocks if not request.is_finished else 0):
-            if pool.hashes[request.block_ids[index]] != request.identity.block_hash(index):
+            if pool.hash_of(request.block_ids[index]) != request.identity.block_hash(index):
                 yield f"block {index} of {request} does not carry the name of its content"
 
 
