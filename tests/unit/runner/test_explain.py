@@ -236,6 +236,8 @@ def test_waiting_adds_up_to_the_waits_of_the_requests_table(case: Case, tmp_path
     rows = rerun.run.passes().to_pylist()
     idle = sum(row["running"] - row["requests_scheduled"] for row in rows)
     assert found.held_seats.total() == idle
+    assert found.running_passes == sum(row["running"] for row in rows)
+    assert found.busy_passes == sum(row["running"] > 0 for row in rows)
 
 
 def test_an_urgent_request_behind_a_full_house_is_an_inversion(tmp_path: Path) -> None:
