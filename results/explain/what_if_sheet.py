@@ -41,9 +41,12 @@ def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
         tried = ", ".join(in_words(each.changes) for each in without_effect)
         return [facts([("sooner", f"none of the changes tried lets it in sooner: {tried}")])]
     shown = [what_ifs.base, *shorter]
+    queue = [each.queue_ns(row) for each in shown]
+    waited = [each.waited_ns(row) for each in shown]
     columns = [
         _column("sooner with", [in_words(each.changes) for each in shown], is_number=False),
-        _times("queue", [each.queue_ns(row) for each in shown]),
+        _times("queue", queue),
+        *([_times("waited in all", waited)] if waited != queue else []),
         _times("TTFT", [each.of_row(row).get("ttft_ns") for each in shown]),
         *_of_all(shown),
         *_winners(what_ifs, shorter, row),
