@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from schedbench.results.arrays import is_known
-from schedbench.results.explain.waiting import WAIT
+from schedbench.results.explain.waiting import NS, WAIT
 from schedbench.results.winners import WinnersAndLosers, winners_and_losers
 
 
@@ -35,10 +35,18 @@ class Tried:
         return None if started is None else int(started - found["arrival_ns"])
 
     def waited_ns(self, row: int) -> int | None:
-        """How long it waited in all, also after an eviction or for a later turn; None likewise."""
+        """How long it waited in all, after an eviction or for a later turn too; None likewise.
+
+        Not for input that had not come: a session that is served sooner waits longer for that.
+        """
         if self.queue_ns(row) is None:
             return None
-        return sum(int(ns) for name, ns in self.of_row(row).items() if name.startswith(WAIT))
+        waits = {name: ns for name, ns in self.of_row(row).items() if name.startswith(WAIT)}
+        return sum(int(ns) for ns in waits.values()) - self.awaiting_input_ns(row)
+
+    def awaiting_input_ns(self, row: int) -> int:
+        """How long a session had no next input."""
+        return int(self.of_row(row).get(f"{WAIT}awaiting_input{NS}") or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
     note = _note(what_ifs, without_effect)
+    if waited != queue and what_ifs.base.awaiting_input_ns(row):
+        note = "\n".join(filter(None, ["waited in all: but for input that had not come", note]))
     return [Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)]
 
 

@@ -75,13 +75,16 @@ def test_a_change_that_is_named_is_replayed_and_does_shorten_the_wait(
 def test_a_wait_between_turns_is_shortened_though_the_first_one_is_not(tmp_path: Path) -> None:
     rerun = CASES["turns"].rerun(tmp_path)
     found = try_changes(rerun, [{"num_gpu_blocks": 800}], workers=1)
-    (tried,) = found.shortening(8)
-    assert tried.queue_ns(8) == found.base.queue_ns(8)
-    before, now = found.base.waited_ns(8), tried.waited_ns(8)
+    (tried,) = found.shortening(10)
+    assert tried.queue_ns(10) == found.base.queue_ns(10)
+    before, now = found.base.waited_ns(10), tried.waited_ns(10)
     assert before is not None
     assert now is not None
     assert now < before
-    (sheet,) = request_what_ifs(found, 8)
+    (row,) = [each for each in rerun.run.requests().to_pylist() if each["row"] == 10]
+    assert before == waited(row) - row["wait_awaiting_input_ns"]
+    assert row["wait_awaiting_input_ns"] > 0
+    (sheet,) = request_what_ifs(found, 10)
     assert [each.title for each in sheet.headings][1:3] == ["queue ms", "waited in all ms"]
 
 
