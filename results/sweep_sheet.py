@@ -118,7 +118,6 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     meanings = [meaning for key, meaning in _MEANINGS.items() if key in shown]
     note = "\n".join([_NOTE, *meanings, *_drafts(points, flags), *_knee(points, numbers, flags)])
     sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
-    failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
         {
             "flags": dict(point.flags),
@@ -129,7 +128,18 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
         for point in points
     ]
     flat = _flat_sheet(points, numbers, flags)
-    return View(title, (sheet,), flat, data, (*warnings, *failures))
+    return View(title, (sheet,), flat, data, (*warnings, *_failures(points)))
+
+
+def _failures(points: Sequence[SweepPoint]) -> Iterator[str]:
+    """Why points have no result, each reason once; which ones is in the table."""
+    by_reason: dict[str, list[str]] = {}
+    for point in points:
+        if point.failure:
+            by_reason.setdefault(point.failure, []).append(point.name)
+    for reason, (first, *more) in by_reason.items():
+        others = f" and {len(more)} other{'s'[: len(more) != 1]}" if more else ""
+        yield f"{first}{others} failed: {reason}"
 
 
 def _drafts(points: Sequence[SweepPoint], flags: Sequence[str]) -> Iterator[str]:
