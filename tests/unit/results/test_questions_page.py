@@ -72,5 +72,6 @@ def test_what_the_public_traces_say_is_dated_and_has_commands_and_no_rows(
     for question in made["ANSWERS"]:
         section = made["section_in"](page, question)
         assert question.look in section
+        assert all(f"$ {line}\n" in section for line in question.brings)
         assert all(f"$ schedbench {command}\n" in section for command in question.commands)
     assert "asked for" not in page  # how `explain` begins to describe a request of the trace
