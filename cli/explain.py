@@ -151,12 +151,15 @@ def explain(
 
 
 def _cut_short(run: "StoredRun") -> list[str]:
-    """What to say of an answer about a run that was interrupted."""
+    """What to say of an answer about a run that stalled or was interrupted."""
     from schedbench.runner.explain.rerun import same_times
 
-    if run.is_complete or run.manifest.get("stalled"):
+    passes = f"{run.passes(['pass']).num_rows:,} passes"
+    if stalled := run.manifest.get("stalled"):
+        return [f"{run.path} ended after {passes}, and this is about those; it {stalled}"]
+    if run.is_complete:
         return []
-    known = f"{run.path} was cut short after {run.passes(['pass']).num_rows:,} passes"
+    known = f"{run.path} was cut short after {passes}"
     if same_times(run) is None:
         return [f"{known}, and this is about those"]
     return [f"{known}; this is about a replay that goes on to the end, and is equal up to there"]

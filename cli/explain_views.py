@@ -69,12 +69,13 @@ def of_preemptions(run: "StoredRun", replaying: "Replaying") -> "View":
 
     rerun, watcher = rerun_of(run, replaying.trace), PreemptionWatcher()
     summary = summary_of(rerun, watched(rerun, watcher))
-    evictions = tuple(watcher.evictions)
+    evictions, stalled = tuple(watcher.evictions), bool(run.manifest.get("stalled"))
     if not replaying.what_if or not any(each.index is not None for each in evictions):
-        return preemptions_view(Preemptions(evictions, summary), run.name)
+        return preemptions_view(Preemptions(evictions, summary, stalled=stalled), run.name)
     with telling("looking for what ends it: {} of {} flags") as told:
         remedies, about = find_remedies(rerun, workers=replaying.workers, told=told)
-    return preemptions_view(Preemptions(evictions, summary, remedies, about), run.name)
+    found = Preemptions(evictions, summary, remedies, about, stalled=stalled)
+    return preemptions_view(found, run.name)
 
 
 def of_waiting(run: "StoredRun", replaying: "Replaying") -> "View":

@@ -28,7 +28,7 @@ def check(
     schedbench trace check log.csv --map arrival=ts:ms,prompt=isl,output=osl
     """
     from schedbench.cli.print_view import print_view
-    from schedbench.cli.trace_sheets import findings_sheet, view_of
+    from schedbench.cli.trace_sheets import arrival_rows, findings_sheet, view_of
     from schedbench.workloads.describe import describe as describe_trace
 
     loaded = Input(trace, reading, window).load()
@@ -36,13 +36,22 @@ def check(
     found = describe_trace(loaded, max_model_len=most)
     odd = len(found.findings)
     verdict = f"{odd} thing{'s'[: odd != 1]} look{'s'[: odd == 1]} odd" if odd else "nothing is odd"
-    rows = [(trace, f"{loaded.num_requests:,} requests keep every rule; {verdict}")]
+    rows = [
+        (trace, f"{loaded.num_requests:,} requests keep every rule; {verdict}"),
+        *arrival_rows(found),
+    ]
     data = {
         "path": trace,
         "requests": loaded.num_requests,
         "digest": loaded.digest,
         "findings": [
-            {"what": f.oddity.value, "rows": f.rows, "text": f.text} for f in found.findings
+            {
+                "what": each.oddity.value,
+                "rows": each.rows,
+                "first_rows": each.first_rows,
+                "text": each.text,
+            }
+            for each in found.findings
         ],
     }
     sheets = [findings_sheet(found)] if odd else []

@@ -53,13 +53,14 @@ def view_of(
 
 def described(trace: "Trace", found: "Description") -> View:
     """Everything that `describe` found, with small plots."""
-    from schedbench.workloads.describe import length_plots, rate_plot
+    from schedbench.workloads.describe import length_plots
 
+    arrivals, *over_time = arrival_rows(found)
     rows = [
         ("requests", number(found.requests)),
-        ("arrivals", _arrivals(found)),
+        arrivals,
         ("burstiness", _burstiness(found)),
-        *zip(("over time", ""), rate_plot(found.arrivals), strict=False),
+        *over_time,
         ("demand", _demand(found.demand)),
         ("ideal reuse", _reuse(found)),
         ("sessions", _sessions(found)),
@@ -75,9 +76,24 @@ def described(trace: "Trace", found: "Description") -> View:
     return view_of(rows, asdict(found), sheets, Path(trace.path or "trace").name)
 
 
+def arrival_rows(found: "Description") -> list[tuple[str, str]]:
+    """The rate, and a plot of it over time."""
+    from schedbench.workloads.describe import rate_plot
+
+    plot = zip(("over time", ""), rate_plot(found.arrivals), strict=False)
+    return [("arrivals", _arrivals(found)), *plot]
+
+
 def findings_sheet(found: "Description") -> Sheet:
-    """What looks odd, a sentence a finding."""
-    return facts([(each.oddity.value.replace("_", " "), each.text) for each in found.findings])
+    """What looks odd, a sentence a finding, and the first rows it concerns."""
+    return facts(
+        [
+            (each.oddity.value.replace("_", " "), f"{each.text} ({each.where})")
+            if each.where
+            else (each.oddity.value.replace("_", " "), each.text)
+            for each in found.findings
+        ]
+    )
 
 
 def _lengths(spreads: Mapping[str, "Spread"]) -> Sheet:

@@ -28,6 +28,7 @@ Made by `make acceptance TRACES=DIR` on {day} with schedbench {version}: the com
 [questions.md](questions.md) on the Azure LLM inference traces of 2023 (Patel et al., Splitwise,
 ISCA 2024; CC BY 4.0) and the Mooncake traces (Qin et al., FAST 2025; Apache-2.0), as published.
 Figures, and no rows. Times are those of the roofline for Llama-3.1-8B on an H100, an estimate.
+The commands can be typed as they stand once the files of the traces lie in `build/questions`.
 
 Numbers are those of the questions. 6, 16 and 17 are more about a configuration than about a
 trace; for 10, 18 and 20 these traces have no priorities, clients or adapters.
@@ -134,8 +135,9 @@ ANSWERS = (
     Question(
         14,
         "Which victim policy wastes least?",
-        ((f"sweep {PRESSED} --policy-class default,least_recompute:LeastRecompute --no-store"),),
+        (f"sweep {PRESSED} --policy-class default,least_recompute:LeastRecompute --no-store",),
         "A policy of one's own, held against vLLM's ([policies.md](policies.md)).",
+        brings=("cp ../../docs/policies/least_recompute.py .",),
     ),
     Question(
         15,
@@ -173,7 +175,10 @@ ANSWERS = (
     Question(
         22,
         "Is my trace sane?",
-        tuple(f"trace check {name}" for name in TRACES),
+        (
+            *(f"trace check {name}" for name in TRACES[:-1]),
+            f"trace check {MADE_UP} --max-model-len 128K",
+        ),
         "Times on a grid, lengths that were cut at the source, rows too long for a model.",
     ),
 )
@@ -186,8 +191,7 @@ def main(traces: Path, numbers: list[int]) -> None:
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     head = HEAD.format(day=datetime.now(UTC).date(), version=version("schedbench"))
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare(folder)
+        folder = prepare(Path(name))
         for trace in TRACES:
             (folder / trace).symlink_to((traces / trace).resolve())
         parts = [head + setup(folder, SETUP)]

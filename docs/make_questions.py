@@ -2,15 +2,14 @@
 
 python docs/make_questions.py [NUMBER...]     all questions, or those with these numbers
 
-The commands are run in a folder of their own, in order, on traces that the page itself makes. The
-question about real passes needs torch, and keeps its last output where there is none.
+The commands are run as they stand there, in order, in build/questions of a copy of the repository.
+The question about real passes needs torch, and keeps its last output where there is none.
 """
 
 import importlib.util
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,24 +19,19 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "questions.md"
-TINY_MODEL = (
-    '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128, '
-    '"intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, '
-    '"num_key_value_heads": 2, "vocab_size": 512, "max_position_embeddings": 4096, '
-    '"head_dim": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "torch_dtype": "float32", '
-    '"tie_word_embeddings": false, "hidden_act": "silu"}'
-)
-
 HEAD = """# Questions
 
 What people ask of vLLM's scheduler, the command that answers it, and what it prints. The page is
 made by `docs/make_questions.py`; every output is that of the command above it, on the traces below.
+The commands can be typed as they stand, from top to bottom, from the root of the repository on.
 Times are those of the roofline for Llama-3.1-8B on an H100, an estimate, unless it says otherwise.
 The same on public traces: [public-traces.md](public-traces.md).
 
 ## The traces
 
 """
+
+BEGIN = "mkdir -p build/questions && cd build/questions"
 
 SETUP = (
     (
@@ -79,6 +73,8 @@ class Question:
     look: str
     needs: str = ""
     parts: tuple[tuple[str, int], ...] = ()  # of the last output: from which lines on, how many
+    brings: tuple[str, ...] = ()  # lines of the shell that make or fetch what the commands read
+    is_whole: bool = False  # with what goes to stderr, and each command's output
 
 
 QUESTIONS = (
@@ -122,7 +118,8 @@ QUESTIONS = (
             ),
         ),
         "Decodes by themselves against those in a pass with a prompt, with small chunks, with "
-        "large ones and without; vLLM refuses the fourth.",
+        "large ones and without. Without chunks vLLM wants a budget that holds a whole prompt, and "
+        "refuses the second row.",
     ),
     Question(
         6,
@@ -134,8 +131,10 @@ QUESTIONS = (
                 '\'{\\"method\\": \\"draft_model\\", \\"num_speculative_tokens\\": 3}\'"'
             ),
         ),
-        "Each number with its formula (in part: flags and the pool stand beside it).",
-        parts=(("what they become", 11),),
+        "Each number with its formula, and vLLM's own warning (in part: flags and the pool stand "
+        "beside it).",
+        parts=(("what they become", 11), ("warning: the token budget", 1)),
+        is_whole=True,
     ),
     Question(
         7,
@@ -201,6 +200,7 @@ QUESTIONS = (
         ),
         "A policy of one's own against vLLM's ([policies.md](policies.md)): the recompute tax, how "
         "many are evicted, and how often the one hit most.",
+        brings=("cp ../../docs/policies/least_recompute.py .",),
     ),
     Question(
         15,
@@ -238,7 +238,7 @@ QUESTIONS = (
             "explain runs/real --no-what-if",
         ),
         (
-            "Real passes of a tiny model on a busy CPU ([gpu.md](gpu.md)): whose the time was, how "
+            "Real passes of a tiny model on a CPU ([gpu.md](gpu.md)): whose the time was, how "
             "far each pass is from what its work should take, and how many are beyond it."
         ),
         needs="torch",
@@ -284,22 +284,26 @@ QUESTIONS = (
     Question(
         22,
         "Is my trace sane?",
-        ("trace check odd.csv",),
-        "Rows that break a rule are refused by number; what looks odd is named.",
+        ("trace check odd.csv --max-model-len 4K", "trace check broken.csv"),
+        "What looks odd is named, with what was guessed of its times; a row that breaks a rule is "
+        "refused by its number (exit code 2).",
+        brings=(
+            (
+                'seq 0 399 | awk \'BEGIN {print "TIMESTAMP,ContextTokens,GeneratedTokens"} '
+                '{printf "2023-11-16 18:00:%02d.0000000,%d,%d\\n", '
+                "$1 / 60, $1 % 5 ? 4096 : 120 + $1, 1 + $1 % 40}' > odd.csv"
+            ),
+            "sed '9s/4096/-1/' odd.csv > broken.csv",
+        ),
+        is_whole=True,
     ),
-)
-
-ODD = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
-    f"2023-11-16 18:00:{n // 60 % 60:02d}.0000000,{4096 if n % 5 else 120 + n},{1 + n % 40}\n"
-    for n in range(400)
 )
 
 
 def main(numbers: list[int]) -> None:
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare(folder)
+        folder = prepare(Path(name))
         parts = [HEAD + setup(folder)]
         for question in QUESTIONS:
             known = section_in(before, question)
@@ -311,12 +315,11 @@ def main(numbers: list[int]) -> None:
     PAGE.write_text("\n".join(parts), encoding="utf-8")
 
 
-def prepare(folder: Path) -> None:
-    """What the commands need beside the traces that they make."""
-    (folder / "tiny").mkdir()
-    (folder / "tiny" / "config.json").write_text(TINY_MODEL)
-    (folder / "odd.csv").write_text(ODD)
-    shutil.copy(DOCS / "policies" / "least_recompute.py", folder)
+def prepare(root: Path) -> Path:
+    """The folder in which commands are run; what they fetch from `docs` lies where it would be."""
+    (root / "docs").symlink_to(DOCS)
+    shell(BEGIN, root)
+    return root / "build" / "questions"
 
 
 def is_there(module: str) -> bool:
@@ -326,8 +329,8 @@ def is_there(module: str) -> bool:
 def setup(folder: Path, commands: tuple[str, ...] = SETUP) -> str:
     for command in commands:
         run(command, folder)
-    lines = "\n".join(f"$ schedbench {command}" for command in commands)
-    return f"```console\n{lines}\n```\n"
+    lines = [f"$ {BEGIN}", *(f"$ schedbench {command}" for command in commands)]
+    return "\n".join(["```console", *lines, "```", ""])
 
 
 def heading(question: Question) -> str:
@@ -346,10 +349,12 @@ def answered(question: Question, folder: Path) -> str:
 
 
 def blocks(question: Question, folder: Path) -> Iterator[str]:
-    quiet: list[str] = []
+    for line in question.brings:
+        shell(line, folder)
+    quiet = [f"$ {line}" for line in question.brings]
     for place, command in enumerate(question.commands):
         sys.stderr.write(f"{question.number}: schedbench {command}\n")
-        out = run(command, folder)
+        out = run(command, folder, with_errors=question.is_whole)
         is_last = place == len(question.commands) - 1
         if not is_last and command.split()[0] in ("replay", "gate"):
             quiet.append(f"$ schedbench {command}")
@@ -372,23 +377,28 @@ def cut(text: str, question: Question) -> str:
     return "\n".join(shown)
 
 
-def run(command: str, folder: Path) -> str:
-    """What a command prints; what it says on the side too where it prints nothing."""
+def run(command: str, folder: Path, *, with_errors: bool = False) -> str:
+    """What a command prints; what it says on the side too if asked for, or if that is all."""
     done = subprocess.run(
         [sys.executable, "-m", "schedbench", *shlex.split(command)],
         cwd=folder,
         env={**os.environ, "COLUMNS": "100", "PYTHONPATH": str(DOCS.parent), "NO_COLOR": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
         text=True,
         check=False,
     )
     text = done.stdout if done.stdout.strip() else done.stderr
-    if done.returncode not in (0, 3):
+    if done.returncode not in ((0, 2, 3) if with_errors else (0, 3)):
         raise SystemExit(f"schedbench {command}: exit code {done.returncode}\n{done.stderr}")
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if done.returncode:
         lines.append(f"(exit code {done.returncode})")
     return "\n".join(lines)
+
+
+def shell(line: str, folder: Path) -> None:
+    subprocess.run(["bash", "-e", "-c", line], cwd=folder, check=True)  # noqa: S607 - ours
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from schedbench.results.arrays import Ints, Mask, ints, is_label, ratio, total
+from schedbench.results.explain.words import counted
 from schedbench.results.units import number, percent
 
 BUDGET_SPENT: Final = "budget_spent"
@@ -85,7 +86,7 @@ def drafts_told(summary: Mapping[str, Any]) -> str:
     parts = (
         f"take {share} of the passes that are full with them, {time} of the time",
         cut,
-        f"decodes left out {number(left_out)} times" if left_out else "",
+        f"decodes left out {counted(left_out, 'time')}" if left_out else "",
         f"{number(kept)} tokens kept for the drafter" if kept else "",
     )
     return " · ".join(part for part in parts if part)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from schedbench.results.catalog import flatten, metric_of
+from schedbench.results.explain.words import counted
 from schedbench.results.latency_sheet import latency_sheet
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
@@ -140,7 +141,7 @@ def _admission(summary: Mapping[str, Any]) -> str:
         return "never closed by a preemption"
     fit = f"{number(summary['admissions_cancelled_fit'])} would have fitted"
     return _joined(
-        f"closed by preemption in {number(closed['passes'])} passes ({duration(closed['ns'])})",
+        f"closed by preemption in {counted(closed['passes'], 'pass')} ({duration(closed['ns'])})",
         f"{number(summary['admissions_cancelled'])} cancelled, {fit}",
         f"{number(summary['budget_stranded'])} tokens of budget stranded",
     )

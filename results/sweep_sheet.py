@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from schedbench.results.catalog import CATALOG, Better, flatten
 from schedbench.results.drafts import drafts_told
 from schedbench.results.held_back import held_back
+from schedbench.results.knee import knee_told
 from schedbench.results.metric_column import ColumnOfCells, metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
 from schedbench.results.units import NOTHING, percent
@@ -64,6 +65,8 @@ PARETO: Final = ("ttft_ns.p99", "tpot_ns.p99", "output_tokens_per_s")
 
 _NOTE: Final = "* best; ● no other one beats it in TTFT p99, TPOT p99 and output tokens/s at once"
 
+_BOUGHT: Final = ("num_gpu_blocks", "tensor_parallel_size")
+
 _MEANINGS: Final = {
     "mixed_pass_ns.p99": "decode-only and mixed p99: time of a pass without and with prompts "
     "beside the decodes, once for each decode",
@@ -113,9 +116,8 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     ]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     meanings = [meaning for key, meaning in _MEANINGS.items() if key in shown]
-    note = "\n".join([_NOTE, *meanings, *_drafts(points, flags)])
+    note = "\n".join([_NOTE, *meanings, *_drafts(points, flags), *_knee(points, numbers, flags)])
     sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
-    failures = [f"{point.name} failed: {point.failure}" for point in points if point.failure]
     data = [
         {
             "flags": dict(point.flags),
@@ -126,7 +128,18 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
         for point in points
     ]
     flat = _flat_sheet(points, numbers, flags)
-    return View(title, (sheet,), flat, data, (*warnings, *failures))
+    return View(title, (sheet,), flat, data, (*warnings, *_failures(points)))
+
+
+def _failures(points: Sequence[SweepPoint]) -> Iterator[str]:
+    """Why points have no result, each reason once; which ones is in the table."""
+    by_reason: dict[str, list[str]] = {}
+    for point in points:
+        if point.failure:
+            by_reason.setdefault(point.failure, []).append(point.name)
+    for reason, (first, *more) in by_reason.items():
+        others = f" and {len(more)} other{'s'[: len(more) != 1]}" if more else ""
+        yield f"{first}{others} failed: {reason}"
 
 
 def _drafts(points: Sequence[SweepPoint], flags: Sequence[str]) -> Iterator[str]:
@@ -136,6 +149,21 @@ def _drafts(points: Sequence[SweepPoint], flags: Sequence[str]) -> Iterator[str]
     for point in points:
         if told := drafts_told(point.summary or {}):
             yield f"{point.name}: drafts {told}"
+
+
+def _knee(
+    points: Sequence[SweepPoint], numbers: Sequence[_Numbers], flags: Sequence[str]
+) -> Iterator[str]:
+    """How much is enough, where only the amount of something that costs money varies."""
+    if len(flags) != 1 or flags[0].replace("-", "_") not in _BOUGHT:
+        return
+    known = [
+        (point.flags[flags[0]], found["goodput.share"])
+        for point, found in zip(points, numbers, strict=True)
+        if found.get("goodput.share") is not None
+    ]
+    if told := knee_told(flags[0], known):
+        yield told
 
 
 def _flag_column(points: Sequence[SweepPoint], flag: str) -> ColumnOfCells:

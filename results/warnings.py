@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from schedbench.results.explain.words import counted
 from schedbench.results.held_back import waits_aside
 from schedbench.results.units import duration, number, percent
 
@@ -168,8 +169,8 @@ def _cancelled(seen: Seen) -> Iterator[str]:
     if fit:
         closed = seen.summary["admission_closed_by_preemption"]
         yield (
-            f"{number(fit)} times a waiting request would have fitted, had a preemption not closed "
-            f"admission in that pass ({number(closed['passes'])} passes, "
+            f"{counted(fit, 'time')} a waiting request would have fitted, had a preemption not "
+            f"closed admission in that pass ({counted(closed['passes'], 'pass')}, "
             f"{duration(closed['ns'])}); fewer preemptions would remove this too: see "
             "explain --preemptions"
         )

@@ -39,10 +39,12 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
     assert answers is not None
     longest = int(np.minimum(prompts + np.maximum(answers - 1, 0), config.max_model_len).max())
     need = -(-longest // config.block_size) + 1  # with the null block
+    one = len(rows) == 1
     raise TraceError(
-        f"{trace.path or 'the trace'}: {len(rows)} prompts are longer than the whole KV pool of "
-        f"{config.usable_blocks} usable blocks ({room} tokens): rows {shown}{more}. They could "
-        f"never be scheduled. Give --num-gpu-blocks {need} or more, or --too-long drop|truncate"
+        f"{trace.path or 'the trace'}: {'1 prompt is' if one else f'{len(rows)} prompts are'} "
+        f"longer than the whole KV pool of {config.usable_blocks} usable blocks ({room} tokens): "
+        f"row{'s'[: not one]} {shown}{more}. {'It' if one else 'They'} could never be scheduled. "
+        f"Give --num-gpu-blocks {need} or more, or --too-long drop|truncate"
     )
 
 

@@ -23,6 +23,7 @@ _GAP_SHARE = 0.01  # of the duration
 _PILE_FROM, _PILE_BESIDE = 0.99, 0.95  # of the greatest length
 _PILE_SHARE, _PILE_ROWS = 0.005, 10  # of requests, and in number, at least
 _PILE_TOP = 100  # tokens; below it a percent is not a token
+_NAMED_ROWS = 5
 _YEAR_NS = 365 * 86_400 * NS_PER_S
 
 
@@ -43,6 +44,17 @@ class Finding:
     oddity: Oddity
     rows: int  # how many requests it concerns
     text: str
+    first_rows: tuple[int, ...] = ()  # of the trace, from 0 on; empty where the text says it
+
+    @property
+    def where(self) -> str:
+        """The rows by number, as far as they are named."""
+        if not self.first_rows:
+            return ""
+        listed = ", ".join(map(str, self.first_rows))
+        more = self.rows - len(self.first_rows)
+        named = f"row{'s'[: self.rows != 1]} {listed}"
+        return f"{named} and {more:,} more" if more else named
 
 
 def find_oddities(
@@ -67,8 +79,8 @@ def _about_time(trace: Trace, profile: ArrivalProfile) -> Iterator[Finding]:
         yield Finding(
             Oddity.COARSE_TICK,
             profile.same_instant,
-            f"{repeats:.1%} of requests share their instant with the one before; arrivals step by "
-            f"{tick / NS_PER_S:g} s, so bursts may be the clock's: import with --spread",
+            f"{100 * repeats:.1f} % of requests share their instant with the one before; arrivals "
+            f"step by {tick / NS_PER_S:g} s, so bursts may be the clock's: import with --spread",
         )
     yield from _huge_gap(trace, profile)
     if profile.duration_ns > _YEAR_NS:
@@ -119,7 +131,7 @@ def _about_rows(trace: Trace) -> Iterator[Finding]:
     if same.any():
         rows = int(np.count_nonzero(same))
         text = f"{rows:,} rows equal the row before in time and both lengths: logged twice?"
-        yield Finding(Oddity.DUPLICATE_ROWS, rows, text)
+        yield Finding(Oddity.DUPLICATE_ROWS, rows, text, _first(np.append(False, same)))
     for name in ("prompt_tokens", "output_tokens"):
         yield from _pile_up(name, required(trace.table, name))
 
@@ -127,27 +139,34 @@ def _about_rows(trace: Trace) -> Iterator[Finding]:
 def _pile_up(name: str, values: Integers) -> Iterator[Finding]:
     """Many lengths in the last percent below the greatest, few before it: no tail falls like so."""
     top = int(values.max())
-    rows = int(np.count_nonzero(values >= _PILE_FROM * top))
+    piled = values >= _PILE_FROM * top
+    rows = int(np.count_nonzero(piled))
     before = int(np.count_nonzero(values >= _PILE_BESIDE * top)) - rows
     least = max(_PILE_ROWS, _PILE_SHARE * values.size, 2 * before)
     if rows <= least or top < _PILE_TOP or values.min() >= _PILE_FROM * top:
         return
     text = f"{rows:,} requests have {name} within 1 % of {top:,}, the most: cut by the source?"
-    yield Finding(Oddity.LENGTHS_PILE_UP, rows, text)
+    yield Finding(Oddity.LENGTHS_PILE_UP, rows, text, _first(piled))
 
 
 def _about_context(trace: Trace, max_model_len: int) -> Iterator[Finding]:
     """A prompt of max_model_len is refused, as in vLLM: one output token must fit behind it."""
     prompt = required(trace.table, "prompt_tokens").astype(np.int64)
-    too_long = int(np.count_nonzero(prompt >= max_model_len))
-    if too_long:
+    too_long = prompt >= max_model_len
+    if count := int(np.count_nonzero(too_long)):
         text = (
-            f"{too_long:,} prompts leave no room for an output token in {max_model_len:,}: "
+            f"{count:,} {'prompt leaves' if count == 1 else 'prompts leave'} no room for an output "
+            f"token in {max_model_len:,}: "
             "use --too-long drop|truncate"
         )
-        yield Finding(Oddity.PROMPTS_TOO_LONG, too_long, text)
+        yield Finding(Oddity.PROMPTS_TOO_LONG, count, text, _first(too_long))
     total = prompt + required(trace.table, "output_tokens")
-    passed = int(np.count_nonzero((prompt < max_model_len) & (total > max_model_len)))
-    if passed:
-        text = f"{passed:,} outputs pass {max_model_len:,} tokens and will end there, as in vLLM"
-        yield Finding(Oddity.CONTEXT_PASSED, passed, text)
+    passed = ~too_long & (total > max_model_len)
+    if count := int(np.count_nonzero(passed)):
+        passes = "output passes" if count == 1 else "outputs pass"
+        text = f"{count:,} {passes} {max_model_len:,} tokens and will end there, as in vLLM"
+        yield Finding(Oddity.CONTEXT_PASSED, count, text, _first(passed))
+
+
+def _first(chosen: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(row) for row in np.flatnonzero(chosen)[:_NAMED_ROWS])

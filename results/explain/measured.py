@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from schedbench.results.arrays import Ints, ints
+from schedbench.results.explain.words import counted
 from schedbench.results.stored_run import StoredRun
-from schedbench.results.units import duration, number, percent
+from schedbench.results.units import duration, percent
 
 Floats = npt.NDArray[np.float64]
 
@@ -96,7 +97,9 @@ def told_of(found: Measured) -> list[tuple[str, str]]:
     excess = duration(float((found.device_ns - found.expected_ns)[slow].sum()))
     odd = f"no pass took {SLOW} times as long"
     if slow.any():
-        odd = f"{number(int(slow.sum()))} passes took {SLOW} times as long or more, {excess} in all"
+        odd = (
+            f"{counted(int(slow.sum()), 'pass')} took {SLOW} times as long or more, {excess} in all"
+        )
     error = f"{percent(found.error)} off in the median"
     return [
         ("time went to", " · ".join(f"{name} {percent(share)}" for name, share in parts.items())),

@@ -40,6 +40,7 @@ class Preemptions:
     summary: Mapping[str, Any]
     remedies: tuple[Remedy, ...] = ()
     times: str = ""  # where pass times of the remedies come from, if not from the run's --cost
+    stalled: bool = False  # so that the summary is over what came before, and comparable to nothing
 
     @property
     def victims(self) -> Counter[int]:

@@ -125,7 +125,8 @@ def _remedies(found: Preemptions) -> list[Sheet]:
     ]
     if not known:
         return [facts([("what ends it", "; ".join(none))])]
-    numbers = [dict(flatten(found.summary)), *(dict(flatten(each.summary or {})) for each in known)]
+    was = {"preempted": found.summary["preempted"]} if found.stalled else found.summary
+    numbers = [dict(flatten(was)), *(dict(flatten(each.summary or {})) for each in known)]
     texts = ["as it was", *(in_words({each.flag: each.value}) for each in known)]
     replays = ["", *(number(each.replays) for each in known)]
     columns = [

@@ -177,7 +177,7 @@ def what_of(step: Step) -> str:
             lost = f"{number(told['tokens'])} computed tokens lost"
             return f"evicted by {told['by']}: {lost}"
         case Event.NEXT_INPUT:
-            return f"next input of the session: {number(told['tokens'])} tokens"
+            return f"next input of the session: {counted(told['tokens'], 'token')}"
         case Event.ENDED:
             return f"ended: {told['reason']}"
     return str(step.event.value)

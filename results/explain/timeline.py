@@ -10,6 +10,7 @@ class Event(Enum):
 
     ARRIVED = "arrived"
     NEXT_INPUT = "next input"
+    INPUT_ENDS = "the session's input ends"
     WAITED = "waited"
     ADMITTED = "admitted"
     RESUMED = "resumed"

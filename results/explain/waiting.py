@@ -93,6 +93,7 @@ class Waiting:
     inversions: tuple[Inversion, ...] = ()
     held_seats: Counter[str] = field(default_factory=Counter)
     running_passes: int = 0  # request-passes in a seat, with or without a token
+    busy_passes: int = 0  # passes with anybody in a seat
     skips: Mapping[int, Skips] = field(default_factory=dict)
 
     @property

@@ -30,6 +30,7 @@ def waiting_view(found: Waiting, name: str) -> View:
         "jain": found.jain,
         "held_seats": dict(found.held_seats),
         "running_passes": found.running_passes,
+        "busy_passes": found.busy_passes,
         "lora_skips": {lora: asdict(each) for lora, each in found.skips.items()},
     }
     if not found.waited_ns:
@@ -158,7 +159,12 @@ def _seats(found: Waiting) -> str:
         return ""
     reasons = ", ".join(f"{label} {number(n)}" for label, n in found.held_seats.most_common())
     share = percent(held / found.running_passes)
-    return f"{share} of the passes that requests spent in `running`: {reasons}"
+    running = found.running_passes / found.busy_passes
+    scheduled = running - held / found.busy_passes
+    return (
+        f"{share} of the passes that requests spent in `running`: {reasons} · a pass had "
+        f"{running:.1f} running on average, {scheduled:.1f} of them scheduled"
+    )
 
 
 def _flat(held: Sequence[Held]) -> Sheet:

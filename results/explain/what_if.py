@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from schedbench.results.arrays import is_known
+from schedbench.results.explain.waiting import NS, WAIT
 from schedbench.results.winners import WinnersAndLosers, winners_and_losers
 
 
@@ -33,6 +34,20 @@ class Tried:
         started = found.get("first_scheduled_ns")
         return None if started is None else int(started - found["arrival_ns"])
 
+    def waited_ns(self, row: int) -> int | None:
+        """How long it waited in all, after an eviction or for a later turn too; None likewise.
+
+        Not for input that had not come: a session that is served sooner waits longer for that.
+        """
+        if self.queue_ns(row) is None:
+            return None
+        waits = {name: ns for name, ns in self.of_row(row).items() if name.startswith(WAIT)}
+        return sum(int(ns) for ns in waits.values()) - self.awaiting_input_ns(row)
+
+    def awaiting_input_ns(self, row: int) -> int:
+        """How long a session had no next input."""
+        return int(self.of_row(row).get(f"{WAIT}awaiting_input{NS}") or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIfs:
@@ -46,15 +61,17 @@ class WhatIfs:
     times: str = ""
 
     def shortening(self, row: int) -> list[Tried]:
-        """The trials in which a request waits less, the shortest wait first."""
-        before = self.base.queue_ns(row)
-        waits = [(each, each.queue_ns(row)) for each in self.tried]
-        shorter = [
-            (wait, each)
-            for each, wait in waits
-            if wait is not None and (before is None or wait < before)
-        ]
-        return [each for _, each in sorted(shorter, key=lambda pair: pair[0])]
+        """The trials in which a request runs sooner or waits less in all, the least wait first."""
+        before = self.base.queue_ns(row), self.base.waited_ns(row)
+        shorter = []
+        for each in self.tried:
+            now = each.queue_ns(row), each.waited_ns(row)
+            if any(
+                ns is not None and (was is None or ns < was)
+                for ns, was in zip(now, before, strict=True)
+            ):
+                shorter.append((now[1] or 0, now[0] or 0, each))
+        return [each for *_, each in sorted(shorter, key=lambda found: found[:2])]
 
     def others(self, tried: Tried, row: int) -> WinnersAndLosers | None:
         """What a trial does to the TTFT of everyone but one request; None where the run stalled."""

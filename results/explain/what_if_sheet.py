@@ -41,15 +41,20 @@ def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
         tried = ", ".join(in_words(each.changes) for each in without_effect)
         return [facts([("sooner", f"none of the changes tried lets it in sooner: {tried}")])]
     shown = [what_ifs.base, *shorter]
+    queue = [each.queue_ns(row) for each in shown]
+    waited = [each.waited_ns(row) for each in shown]
     columns = [
         _column("sooner with", [in_words(each.changes) for each in shown], is_number=False),
-        _times("queue", [each.queue_ns(row) for each in shown]),
+        _times("queue", queue),
+        *([_times("waited in all", waited)] if waited != queue else []),
         _times("TTFT", [each.of_row(row).get("ttft_ns") for each in shown]),
         *_of_all(shown),
         *_winners(what_ifs, shorter, row),
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
     note = _note(what_ifs, without_effect)
+    if waited != queue and what_ifs.base.awaiting_input_ns(row):
+        note = "\n".join(filter(None, ["waited in all: but for input that had not come", note]))
     return [Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)]
 
 

@@ -125,7 +125,7 @@ def _sentences(subjects: Sequence[Subject]) -> list[tuple[str, str]]:
     for place, subject in enumerate(subjects):
         letter = letter_of(place) if len(subjects) > 1 else ""
         stalled = subject.run.manifest.get("stalled")
-        found += [(letter, f"the replay stalled: {stalled}")] if stalled else []
+        found += [(letter, f"the replay {stalled}")] if stalled else []
         found += [(letter, sentence) for sentence in subject.warnings]
     return found
 

@@ -40,7 +40,7 @@ class RequestWatcher(Watcher):
 
     def arrives(self, replay: Replay, request: Request) -> None:
         if self.request is not None and request.request_id == self.request.request_id:
-            self._note(Event.NEXT_INPUT, replay, tokens=request.num_prompt_tokens)
+            self._input_comes(replay, request)
             return
         if request.tag is None or request.tag.row != self.row:
             return
@@ -110,6 +110,15 @@ class RequestWatcher(Watcher):
     def ended(self, replay: Replay, request: Request) -> None:
         if request is self.request and self.steps[-1].event is not Event.ENDED:
             self._ends(replay, "ended from outside")
+
+    def _input_comes(self, replay: Replay, request: Request) -> None:
+        """More of a session's input, or its end, which ends a session that waits for more."""
+        if request.resumable:
+            self._note(Event.NEXT_INPUT, replay, tokens=request.num_prompt_tokens)
+        elif self.steps[-1].event is Event.ENDED:
+            self.steps[-1].facts["reason"] = "its session was closed"
+        else:
+            self._note(Event.INPUT_ENDS, replay)
 
     def _works(self, replay: Replay, output: SchedulerOutput, index: int) -> None:
         """It has tokens in this pass: as an admission, a chunk of its prompt, or a decode."""

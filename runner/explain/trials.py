@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import SchedbenchError
+from schedbench.results.explain.waiting import WAIT
 from schedbench.results.explain.what_if import Tried, WhatIfs
 from schedbench.runner.explain.times import modelled
 from schedbench.runner.run import ReplayOptions, replay
@@ -15,12 +16,15 @@ from schedbench.runner.workers import Workers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from schedbench.runner.api import Runner
     from schedbench.runner.explain.rerun import Rerun
     from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
 REQUEST_COLUMNS = ("row", "request_id", "arrival_ns", "first_scheduled_ns", "ttft_ns", "e2e_ns")
+"""Of each request, beside its waits."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,16 @@ def try_changes(
             if told is not None:
                 told(len(found), len(trials))
     base, *others = (found[place] for place, _ in numbered)
+    if base.failure and not about:
+        base = dataclasses.replace(base, requests=_of_stalled(rerun))
     return WhatIfs(base, tuple(others), about)
+
+
+def _of_stalled(rerun: Rerun) -> pa.Table | None:
+    """What became of each request up to the stall, which a replay with the same times repeats."""
+    if not rerun.run.manifest.get("stalled"):
+        return None
+    return _kept(rerun.run.requests())
 
 
 def replay_trial(trace: Trace, numbered: tuple[int, Trial]) -> Tried:
@@ -78,5 +91,9 @@ def replay_trial(trace: Trace, numbered: tuple[int, Trial]) -> Tried:
         run = replay(trace, trial.config, trial.runner, options=trial.options)
     except SchedbenchError as error:
         return Tried(trial.changes, failure=str(error))
-    requests = run.requests.select(list(REQUEST_COLUMNS))
-    return Tried(trial.changes, run.summary, requests)
+    return Tried(trial.changes, run.summary, _kept(run.requests))
+
+
+def _kept(requests: pa.Table) -> pa.Table:
+    waits = [name for name in requests.column_names if name.startswith(WAIT)]
+    return requests.select([*REQUEST_COLUMNS, *waits])

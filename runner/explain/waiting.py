@@ -38,6 +38,7 @@ class WaitingWatcher(Watcher):
         self.inversions: dict[int, Inversion] = {}
         self.held_seats: Counter[str] = Counter()
         self.running_passes = 0
+        self.busy_passes = 0  # with anybody in a seat
         self.skips: dict[int, Skips] = defaultdict(Skips)
         self.names: dict[int, str] = {}
         self._passes = 0
@@ -79,6 +80,7 @@ class WaitingWatcher(Watcher):
     def _count_seats(self, replay: Replay, output: SchedulerOutput) -> None:
         running, busy = len(replay.scheduler.running), len(output.num_scheduled_tokens)
         self.running_passes += running
+        self.busy_passes += running > 0
         if busy == running:
             return
         self.held_seats.update(self._skipped)
@@ -154,5 +156,6 @@ def waiting_of(watcher: WaitingWatcher, watched: Watched) -> Waiting:
         inversions=tuple(inversions),
         held_seats=watcher.held_seats,
         running_passes=watcher.running_passes,
+        busy_passes=watcher.busy_passes,
         skips=dict(watcher.skips),
     )

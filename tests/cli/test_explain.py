@@ -71,10 +71,23 @@ def test_a_request_of_a_stalled_run_is_explained_with_what_would_let_it_in(
     never = StoredRun.open("stalled", allow_incomplete=True).requests().to_pylist()
     (row, *_) = [each["row"] for each in never if each["first_scheduled_ns"] is None]
     ran = cli("explain", "stalled", "--request", row, "--jobs", "1")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0
+    told = "warning: stalled ended after 220 passes, and this is about those; it stalled: "
+    assert ran.err.startswith(told)
     assert re.search(r"as it was +- +-", ran.out)
     assert "--num-gpu-blocks 26" in ran.out
     assert "no numbers as it was: stalled" in ran.out
+
+
+def test_what_ends_preemption_is_not_set_against_the_numbers_of_a_stalled_run(cli: Cli) -> None:
+    rows = [*[(0, 60, 60)] * 4, (1, 150, 80)]
+    names = ("arrival_ns", "prompt_tokens", "output_tokens")
+    lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    Path("x.jsonl").write_text("\n".join(lines))
+    assert cli("replay", "x.jsonl", "--num-gpu-blocks", "14", "--out", "stalled").code == 3
+    asked = cli("explain", "stalled", "--preemptions", "--jobs", "1")
+    assert re.search(r"as it was +- +- +- +[1-9]", asked.out)
+    assert "it stalled: no request" in asked.err
 
 
 def test_a_request_that_came_in_a_pause_that_never_ended_never_ran(cli: Cli, small: Path) -> None:

@@ -69,6 +69,25 @@ def test_a_trace_that_keeps_the_rules_is_said_to(cli: Cli, small: Path) -> None:
     assert cli("trace", "check", small, "--max-model-len", "150", "--strict").code == 1
 
 
+def test_a_check_shows_arrivals_over_time_and_names_the_first_rows_of_a_finding(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    lines = "".join(f"{at},{prompt},4\n" for at, prompt in enumerate([90, 50, *[90] * 6, 60]))
+    path.write_text(f"ts,isl,osl\n{lines}")
+    asked = ("trace", "check", path, "--map", "arrival=ts:s,prompt=isl,output=osl",
+             "--max-model-len", "90")  # fmt: skip
+    ran = cli(*asked)
+    assert "1 a second over 8.0 s" in ran.out
+    assert "█" in ran.out
+    assert "7 prompts leave no room" in ran.out
+    assert "(rows 0, 2, 3, 4, 5 and 2 more)" in ran.out
+    found = json.loads(cli(*asked, "--json").out)["findings"]
+    assert [(each["rows"], each["first_rows"]) for each in found] == [(7, [0, 2, 3, 4, 5])]
+    alone = cli(*asked[:-1], "91", "--limit", "2")
+    assert "1 output passes 91 tokens and will end there, as in vLLM (row 0)" in alone.out
+
+
 def test_a_description_has_lengths_rate_and_plots(cli: Cli, small: Path) -> None:
     ran = cli("trace", "describe", small)
     assert "200 a second over 195.0 ms" in ran.out

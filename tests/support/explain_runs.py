@@ -110,6 +110,10 @@ CASES = {
         plain(chunks=[streams(row) for row in range(40)]),
         {**TIGHT, "num_gpu_blocks": 400, "max_num_seqs": 12},
     ),
+    "turns": Case(  # sessions keep their blocks, so that a later turn waits for some
+        plain(chunks=[streams(row) for row in range(40)]),
+        {**TIGHT, "num_gpu_blocks": 230},
+    ),
     "remote KV": Case(plain(remote_kv=[remote(row) for row in range(40)]), TIGHT),
     "speculative": Case(plain(), {**TIGHT, "num_speculative_tokens": 3}),
     "drafts ahead": Case(plain(), {**TIGHT, "num_speculative_tokens": 2, "spec_method": "eagle"}),

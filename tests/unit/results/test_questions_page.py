@@ -1,5 +1,6 @@
 """The page of questions answers all of them, and with commands that there are."""
 
+import itertools
 import re
 import runpy
 import shlex
@@ -12,6 +13,7 @@ from schedbench.cli.main import app
 
 DOCS = Path(__file__).parents[3] / "docs"
 MADE = runpy.run_path(str(DOCS / "make_questions.py"))
+WRITES = ("-o", "--out", "--baseline", ">")
 PAGE = (DOCS / "questions.md").read_text(encoding="utf-8")
 
 
@@ -23,10 +25,27 @@ def test_there_are_twenty_two_questions() -> None:
 def test_every_question_is_answered_by_the_output_of_its_commands(question: object) -> None:
     section = MADE["section_in"](PAGE, question)
     printed = section
+    assert all(f"$ {line}\n" in section for line in question.brings)  # type: ignore[attr-defined]
     for command in question.commands:  # type: ignore[attr-defined]
         assert f"$ schedbench {command}\n" in section
         printed = printed.replace(f"$ schedbench {command}\n", "")
     assert len(printed.splitlines()) > 6
+
+
+def test_every_file_that_a_command_reads_is_made_by_the_page_or_is_part_of_the_repository() -> None:
+    typed = re.findall(r"^\$ (.+)$", PAGE, re.MULTILINE)
+    assert typed[0] == MADE["BEGIN"]
+    made: set[str] = set()
+    for line in typed:
+        words = shlex.split(line)
+        if words[0] == "cp":
+            assert (DOCS.parent / "build" / "questions" / words[1]).resolve().is_file()
+            made.add(Path(words[1]).stem)
+        read = {word for word in words if re.search(r"\.(parquet|csv)$|^runs/", word)}
+        policies = re.findall(r"(?<=[ ,])(\w+):[A-Z]", line)
+        written = {after for word, after in itertools.pairwise(words) if word in WRITES}
+        assert read | set(policies) <= made | written, line
+        made |= written
 
 
 def test_every_command_of_the_page_is_one_of_the_program() -> None:
@@ -53,5 +72,6 @@ def test_what_the_public_traces_say_is_dated_and_has_commands_and_no_rows(
     for question in made["ANSWERS"]:
         section = made["section_in"](page, question)
         assert question.look in section
+        assert all(f"$ {line}\n" in section for line in question.brings)
         assert all(f"$ schedbench {command}\n" in section for command in question.commands)
     assert "asked for" not in page  # how `explain` begins to describe a request of the trace

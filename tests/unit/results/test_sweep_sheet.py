@@ -84,3 +84,12 @@ def test_the_front_holds_exactly_the_points_that_no_other_beats(
     expected = [not any(beats(other, each) for other in trade_offs) for each in trade_offs]
     assert pareto_front(trade_offs) == expected
     assert any(expected)
+
+
+def test_points_that_fail_for_the_same_reason_are_told_of_once() -> None:
+    reasons = ("too small", "too small", "stalled", "too small")
+    points = [SweepPoint({"max_num_seqs": n}, None, why) for n, why in enumerate(reasons)]
+    assert sweep_view(points).warnings == (
+        "max_num_seqs=0 and 2 others failed: too small",
+        "max_num_seqs=2 failed: stalled",
+    )

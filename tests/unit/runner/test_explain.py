@@ -10,6 +10,7 @@ from explain_runs import CASES, COST, MS, Case, plain
 from schedbench.errors import UsageError
 from schedbench.results.explain.preemptions import Preemptions
 from schedbench.results.explain.timeline import Event, Timeline
+from schedbench.results.explain.what_if_sheet import request_what_ifs
 from schedbench.results.explain.words import MEANING
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.explain.candidates import OUTSIDE, candidates, loosens
@@ -50,6 +51,7 @@ def timeline(rerun: Rerun, row: int) -> Timeline:
         ("watermark", 30, "watermark"),
         ("adapters", 3, "max_loras"),
         ("priority", 38, "max_num_seqs"),
+        ("turns", 8, "num_gpu_blocks"),
     ],
 )
 def test_a_change_that_is_named_is_replayed_and_does_shorten_the_wait(
@@ -65,7 +67,42 @@ def test_a_change_that_is_named_is_replayed_and_does_shorten_the_wait(
         again = replay(rerun.trace, config, parse_cost(COST), options=rerun.options)
         (other,) = [r for r in again.requests.to_pylist() if r["row"] == row]
         (before,) = [r for r in rerun.run.requests().to_pylist() if r["row"] == row]
-        assert other["first_scheduled_ns"] < before["first_scheduled_ns"]
+        assert other["first_scheduled_ns"] < before["first_scheduled_ns"] or waited(other) < waited(
+            before
+        )
+
+
+def test_a_wait_between_turns_is_shortened_though_the_first_one_is_not(tmp_path: Path) -> None:
+    rerun = CASES["turns"].rerun(tmp_path)
+    found = try_changes(rerun, [{"num_gpu_blocks": 800}], workers=1)
+    (tried,) = found.shortening(10)
+    assert tried.queue_ns(10) == found.base.queue_ns(10)
+    before, now = found.base.waited_ns(10), tried.waited_ns(10)
+    assert before is not None
+    assert now is not None
+    assert now < before
+    (row,) = [each for each in rerun.run.requests().to_pylist() if each["row"] == 10]
+    assert before == waited(row) - row["wait_awaiting_input_ns"]
+    assert row["wait_awaiting_input_ns"] > 0
+    (sheet,) = request_what_ifs(found, 10)
+    assert [each.title for each in sheet.headings][1:3] == ["queue ms", "waited in all ms"]
+
+
+def test_the_end_of_a_session_s_input_is_no_input_and_closes_one_that_waits(
+    tmp_path: Path,
+) -> None:
+    rerun = CASES["turns"].rerun(tmp_path)
+    waiting, busy = (timeline(rerun, row).steps for row in (0, 8))
+    assert waiting[-1].facts["reason"] == "its session was closed"
+    assert Event.INPUT_ENDS not in [step.event for step in waiting]
+    assert Event.INPUT_ENDS in [step.event for step in busy]
+    for steps in (waiting, busy):
+        inputs = [step.facts["tokens"] for step in steps if step.event is Event.NEXT_INPUT]
+        assert inputs == [40]
+
+
+def waited(row: dict[str, Any]) -> int:
+    return sum(ns for name, ns in row.items() if name.startswith("wait_"))
 
 
 def test_what_a_change_does_to_the_others_leaves_the_request_itself_out(tmp_path: Path) -> None:
@@ -236,6 +273,8 @@ def test_waiting_adds_up_to_the_waits_of_the_requests_table(case: Case, tmp_path
     rows = rerun.run.passes().to_pylist()
     idle = sum(row["running"] - row["requests_scheduled"] for row in rows)
     assert found.held_seats.total() == idle
+    assert found.running_passes == sum(row["running"] for row in rows)
+    assert found.busy_passes == sum(row["running"] > 0 for row in rows)
 
 
 def test_an_urgent_request_behind_a_full_house_is_an_inversion(tmp_path: Path) -> None:
