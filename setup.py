@@ -24,8 +24,10 @@ MODULES = [
     "schedbench/sched/express_ahead.py",
     "schedbench/sched/kv_cache/counting.py",
     "schedbench/runner/cut.py",
+    "schedbench/runner/decision_digest.py",
     "schedbench/runner/express.py",
     "schedbench/runner/express_ahead.py",
+    "schedbench/runner/express_batch.py",
 ]
 LENIENT = [
     "--follow-imports=silent",  # types are checked by `make check`

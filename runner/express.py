@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbench.runner.cut import LONGEST_RUN, cut_run
+from schedbench.runner.decision_digest import ADMITTED, CHUNK, RESUMED
 from schedbench.runner.express_batch import (
     MOST_OPENS,
     Batch,
@@ -21,7 +22,6 @@ from schedbench.runner.express_batch import (
     pack_run,
 )
 from schedbench.runner.express_rows import ExpressRows
-from schedbench.runner.record import ADMITTED, CHUNK, RESUMED
 from schedbench.runner.so_far import SoFar
 from schedbench.sched.express import Express, Job
 from schedbench.sched.verdicts import Verdict

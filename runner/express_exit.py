@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.runner.api import PassResult
+from schedbench.runner.decision_digest import ADMITTED, RESUMED, victim_changes
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.express_batch import iter_grants
 from schedbench.runner.express_ledger import VERDICTS
 from schedbench.runner.in_flight import InFlight
-from schedbench.runner.record import ADMITTED, RESUMED, FirstHalf, victim_changes
+from schedbench.runner.record import FirstHalf
 from schedbench.runner.waits import NOTHING_WAITED
 from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.kv_cache.counting import CountingKVCache

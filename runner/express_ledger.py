@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from schedbench.runner.record import victim_changes
 from schedbench.runner.waits import WAIT_LABELS, label_of_stop
 from schedbench.sched.verdicts import Verdict
 
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from schedbench.results.run_rows import Expansion, Integers
+    from schedbench.runner.decision_digest import DecisionDigest
     from schedbench.runner.express_batch import Batch
-    from schedbench.runner.record import DecisionDigest
     from schedbench.runner.waits import WaitClock
     from schedbench.sched.express import Job
 
 Digests = npt.NDArray[np.uint64]
 VERDICTS = list(Verdict)  # by number
-STOPS = [[f"{a.label} {b.label}" for b in VERDICTS] for a in VERDICTS]
+STOPS = [f"{a.label} {b.label}" for a in VERDICTS for b in VERDICTS]
 _LABEL_OF_STOP = np.array([label_of_stop(verdict) for verdict in VERDICTS])
 
 
@@ -35,17 +34,14 @@ def decisions(digest: DecisionDigest, batch: Batch, of: dict[str, Integers]) -> 
     ends = np.maximum.accumulate(of["grants_end"])
     begins = np.concatenate(([0], ends[:-1]))
     running_stop, admission_stop = of["running_stop"], of["admission_stop"]
-    stops = running_stop * len(STOPS) + admission_stop
+    stops = running_stop * len(VERDICTS) + admission_stop
     changes = np.concatenate(([True], stops[1:] != stops[:-1])) | (ends > begins)
     changes[list(batch.victims)] = True
     places = np.flatnonzero(changes)
-    facts = (places, *(each[places] for each in (begins, ends, running_stop, admission_stop)))
-    grants, values = bytes(batch.grants), [digest.value]
-    for place, begin, end, first, second in zip(*(each.tolist() for each in facts), strict=True):
-        changed = grants[begin:end]
-        if place in batch.victims:
-            changed += victim_changes(batch.victims[place])
-        values.append(digest.changed(changed, STOPS[first][second]))
+    stops_of = [STOPS[code] for code in stops[places].tolist()]
+    facts = (each[places].tolist() for each in (begins, ends))
+    changed = zip(places.tolist(), *facts, stops_of, strict=True)
+    values = digest.steps(bytes(batch.grants), batch.victims, changed)
     return np.array(values, np.uint64)[np.cumsum(changes)]
 
 

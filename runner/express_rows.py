@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from schedbench.results.run_rows import Expansion
+from schedbench.runner.decision_digest import ADMITTED, RESUMED
 from schedbench.runner.express_batch import END_FIELDS, GRANT_FIELDS, columns
 from schedbench.runner.express_ledger import (
     VERDICTS,
@@ -17,7 +18,6 @@ from schedbench.runner.express_ledger import (
     gaps_of_passes,
     gaps_of_steps,
 )
-from schedbench.runner.record import ADMITTED, RESUMED
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
 

@@ -6,8 +6,6 @@ the timings.
 
 from __future__ import annotations
 
-import hashlib
-from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +13,7 @@ import numpy as np
 
 from schedbench.results.pass_log import PASS_COLUMNS
 from schedbench.results.run_rows import Growth, RunRows
+from schedbench.runner.decision_digest import DecisionDigest
 from schedbench.runner.intervals import IntervalCounts
 from schedbench.runner.peaks import Peaks
 from schedbench.runner.waits import WaitClock
@@ -33,66 +32,11 @@ if TYPE_CHECKING:
     from schedbench.sched.scheduler import Scheduler
     from schedbench.sched.steady import DecodeRun, Ended
 
-ADMITTED, RESUMED, CHUNK, VICTIM = range(1, 5)
-
-
-def victim_changes(rows: Iterable[int]) -> bytes:
-    """What the digest is told of requests that a pass evicted."""
-    return array("Q", [each for row in rows for each in (VICTIM, row)]).tobytes()
-
 
 class RowSink(Protocol):
     """Takes rows as tuples, in the order of the columns."""
 
     def append(self, row: tuple[object, ...]) -> None: ...
-
-
-class DecisionDigest:
-    """64 bits chained over the changes of each pass; a pass without change leaves it as it is.
-
-    A change is an admission, a prefill chunk, a victim, or another verdict at the end of a loop.
-    Decode grants follow from these.
-    """
-
-    def __init__(self) -> None:
-        self.value = 0
-        self._stops = ""
-
-    def update(self, output: SchedulerOutput) -> int:
-        stops = f"{output.running_stop.label} {output.admission_stop.label}"
-        if not output.prefills and not output.victims:
-            return self.stops_are(stops)
-        changes = array("Q")
-        resumed = set(output.scheduled_resumed_reqs)
-        first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
-        for place, (request, computed, tokens) in enumerate(output.prefills):
-            kind = CHUNK if place < first_admission else RESUMED if request in resumed else ADMITTED
-            changes.extend((kind, request.tag.row, tokens, computed))
-        victims = victim_changes([victim.request.tag.row for victim in output.victims])
-        return self.changed(changes.tobytes() + victims, stops)
-
-    def changed(self, changes: bytes, stops: str) -> int:
-        """Note the changes of a pass, if there are any, and how its loops ended.
-
-        Changes are numbers of 64 bits: a kind, a row and what it takes, each.
-        """
-        if not changes:
-            return self.stops_are(stops)
-        return self._chain(changes, stops)
-
-    def stops_are(self, stops: str) -> int:
-        """Note how the loops of a pass ended in which nothing else changed."""
-        if stops == self._stops:
-            return self.value
-        return self._chain(b"", stops)
-
-    def _chain(self, changes: bytes, stops: str) -> int:
-        payload = self.value.to_bytes(8, "little") + changes
-        if stops != self._stops:
-            payload += stops.encode()
-        self._stops = stops
-        self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
-        return self.value
 
 
 @dataclass(slots=True)

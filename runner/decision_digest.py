@@ -1,0 +1,91 @@
+"""The decisions of a replay as one number a pass, so that two replays can be told apart by it."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from schedbench.sched.output import SchedulerOutput
+
+ADMITTED: Final = 1
+RESUMED: Final = 2
+CHUNK: Final = 3
+VICTIM: Final = 4
+
+
+def victim_changes(rows: Iterable[int]) -> bytes:
+    """What the digest is told of requests that a pass evicted."""
+    return array("Q", [each for row in rows for each in (VICTIM, row)]).tobytes()
+
+
+class DecisionDigest:
+    """64 bits chained over the changes of each pass; a pass without change leaves it as it is.
+
+    A change is an admission, a prefill chunk, a victim, or another verdict at the end of a loop.
+    Decode grants follow from these.
+    """
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._stops = ""
+
+    def update(self, output: SchedulerOutput) -> int:
+        stops = f"{output.running_stop.label} {output.admission_stop.label}"
+        if not output.prefills and not output.victims:
+            return self.stops_are(stops)
+        changes = array("Q")
+        resumed = set(output.scheduled_resumed_reqs)
+        first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
+        for place, (request, computed, tokens) in enumerate(output.prefills):
+            kind = CHUNK if place < first_admission else RESUMED if request in resumed else ADMITTED
+            changes.extend((kind, request.tag.row, tokens, computed))
+        victims = victim_changes([victim.request.tag.row for victim in output.victims])
+        return self.changed(changes.tobytes() + victims, stops)
+
+    def changed(self, changes: bytes, stops: str) -> int:
+        """Note the changes of a pass, if there are any, and how its loops ended.
+
+        Changes are numbers of 64 bits: a kind, a row and what it takes, each.
+        """
+        if not changes:
+            return self.stops_are(stops)
+        return self._chain(changes, stops)
+
+    def stops_are(self, stops: str) -> int:
+        """Note how the loops of a pass ended in which nothing else changed."""
+        if stops == self._stops:
+            return self.value
+        return self._chain(b"", stops)
+
+    def _chain(self, changes: bytes, stops: str) -> int:
+        payload = self.value.to_bytes(8, "little") + changes
+        if stops != self._stops:
+            payload += stops.encode()
+        self._stops = stops
+        self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
+        return self.value
+
+    def steps(
+        self,
+        grants: bytes,
+        victims: Mapping[int, Sequence[int]],
+        changed: Iterable[tuple[int, int, int, str]],
+    ) -> list[int]:
+        """Chain many passes or runs of them; the value before all, and after each.
+
+        Args:
+            grants: changes of all of them, packed.
+            victims: rows, by place.
+            changed: of each its place, where its grants begin and end, and how its loops ended.
+        """
+        values = [self.value]
+        for place, begin, end, stops in changed:
+            changes = grants[begin:end]
+            if place in victims:
+                changes += victim_changes(victims[place])
+            values.append(self.changed(changes, stops))
+        return values
