@@ -61,6 +61,7 @@ $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
 
 replay: $(STAMP)
 	@$(BIN)/schedbench replay
+	@echo "The command is $(BIN)/schedbench; \`. $(BIN)/activate\` puts it on the PATH." >&2
 
 test: $(TEST_STAMP)
 	SCHEDBENCH_TORCH="$(TORCH_CHECKS)" $(BIN)/python -m pytest -n 2 -rs
@@ -128,4 +129,4 @@ bench: $(STAMP) $(VLLM_STAMP) $(PEER_STAMPS)
 	$(BIN)/python bench/speed.py --traces "$(abspath $(TRACES))" $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-bench build dist *.egg-info

@@ -2,19 +2,21 @@
 
 A wheel, as `pip install .` makes one, holds the modules below as mypyc's C and as the Python that
 they are. An editable install has the Python alone, so that what is edited is what runs; so has a
-wheel where there is no C compiler. SCHEDBENCH_COMPILED=required makes that an error, =no leaves
+wheel where they cannot be compiled. SCHEDBENCH_COMPILED=required makes that an error, =no leaves
 the compiler alone. `schedbench doctor` tells which is installed.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 
 if TYPE_CHECKING:
     from setuptools import Extension
@@ -35,23 +37,33 @@ LENIENT = [
     "--no-warn-return-any",
     "--no-warn-unused-ignores",
 ]
-ASKED = os.environ.get("SCHEDBENCH_COMPILED", "if possible")
+ASKED = os.environ.get("SCHEDBENCH_COMPILED", "")
+LEFT_BEHIND = ("lib*", "temp*", "bdist*", "schedbench", "__native*", "*__mypyc*")
 
 
 def compiled() -> list[Extension]:
     """Extensions of a wheel; none of anything else, or where they cannot be made."""
+    if ASKED not in {"", "no", "required"}:
+        sys.exit(f"SCHEDBENCH_COMPILED={ASKED}: write no or required, or leave it out")
     if "bdist_wheel" not in sys.argv or ASKED == "no":
         return []
+    for each in (path for kind in LEFT_BEHIND for path in Path("build").glob(kind)):
+        shutil.rmtree(each) if each.is_dir() else each.unlink()  # an older build's
     try:
         compile_a_line()
-    except Exception as error:
-        if ASKED == "required":
-            raise
-        print(f"no C compiler, so that nothing is compiled: {error}", file=sys.stderr)  # noqa: T201
-        return []
-    from mypyc.build import mypycify  # noqa: PLC0415 - where a wheel is built, and only there
+        from mypyc.build import mypycify  # noqa: PLC0415 - where a wheel is built, and only there
 
-    return list(mypycify([*LENIENT, *MODULES]))
+        return list(mypycify([*LENIENT, *MODULES]))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever stands in the way
+        give_up(error)
+        return []
+
+
+def give_up(error: BaseException) -> None:
+    """Go on with the Python alone, unless that is not wanted."""
+    if ASKED == "required":
+        raise error
+    print(f"schedbench is not compiled: {error or type(error).__name__}", file=sys.stderr)  # noqa: T201
 
 
 def compile_a_line() -> None:
@@ -67,4 +79,18 @@ def compile_a_line() -> None:
         compiler.compile([str(source)], output_dir=folder, include_dirs=[get_python_inc()])
 
 
-setup(ext_modules=compiled())
+class BuildAllOrNothing(build_ext):
+    """Extensions that lean on each other: where one cannot be built, none is kept."""
+
+    def run(self) -> None:
+        """Build them."""
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001 - whatever the compiler says
+            give_up(error)
+            for each in self.extensions:
+                Path(self.get_ext_fullpath(each.name)).unlink(missing_ok=True)
+            self.extensions = []
+
+
+setup(ext_modules=compiled(), cmdclass={"build_ext": BuildAllOrNothing})

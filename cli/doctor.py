@@ -4,10 +4,13 @@ import platform
 import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import schedbench
 from schedbench.cli.options import Printing
 from schedbench.cli.release import PACKAGES
 
@@ -50,6 +53,7 @@ def _view() -> "View":
     rows = [
         ("follows", f"vLLM {followed}", f"--vllm-version: {', '.join(RELEASES)}", ""),
         ("python", platform.python_version(), "", ""),
+        ("installed in", str(Path(schedbench.__path__[0]).parent), "", ""),
         ("GPU", ", ".join(gpus) or "none", "measured passes, check-gpu", ""),
     ]
     rows += [(name, version_of(name) or "missing", "", "") for name in CORE]
@@ -88,7 +92,7 @@ def _view() -> "View":
 def is_compiled() -> bool:
     """Whether what takes part in every step of such a replay is C here, not Python."""
     spec = find_spec("schedbench.sched.express")
-    return spec is not None and not str(spec.origin).endswith(".py")
+    return spec is not None and str(spec.origin).endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def gpu_names() -> list[str]:

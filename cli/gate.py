@@ -106,6 +106,7 @@ def gate(
 
     if gating.keep_passes and not gating.update:
         raise UsageError("--keep-passes is for making a baseline: give --update too")
+    _spare_inputs(trace, gating)
     with _telling_refusal(gating):
         known = _known(gating)
         settings = settle(
@@ -128,6 +129,14 @@ def gate(
         assert known is not None
         result = hold(gating.baseline, known, run, setup, window=typed)
     _tell(result, setup.config.release, gating, printing)
+
+
+def _spare_inputs(trace: str | None, gating: Gating) -> None:
+    """Refuse to write over what is read."""
+    read = [Path(each).resolve() for each in (trace, gating.baseline) if each is not None]
+    for option, path in (("--junit", gating.junit), ("--markdown", gating.markdown)):
+        if path is not None and path.resolve() in read:
+            raise UsageError(f"{option} {path}: the gate reads that file; name another")
 
 
 @contextmanager
@@ -155,10 +164,9 @@ def _known(gating: Gating) -> "dict[str, Any] | None":
         return None
     try:
         return read_baseline(gating.baseline)
-    except BrokenBaselineError as error:
+    except BrokenBaselineError:
         if not gating.update:
             raise
-        console.note(f"{str(error).partition('. Make it again')[0]}; it is written over")
         return None
 
 
@@ -173,6 +181,8 @@ def _update(
 
     if known is not None:
         _tell_changes(gating, known, run, setup, window)
+    elif gating.baseline.exists():
+        console.note(f"{gating.baseline} was damaged; it is written over")
     write_baseline(gating.baseline, run, setup, window=window, keep_passes=gating.keep_passes)
     console.plain(f"wrote {gating.baseline}; look at it before you commit it")
 

@@ -100,6 +100,10 @@ class Setup:
         }
 
 
+MARK: Final = b'"baseline_version"'
+BEGINNING: Final = 64  # bytes within which a baseline has it
+
+
 class BrokenBaselineError(RunStoreError):
     """A baseline that is damaged, and that `--update` writes over."""
 
@@ -124,21 +128,23 @@ def setup_of(baseline: Mapping[str, Any], path: Path) -> Setup:
 def read_baseline(path: Path) -> dict[str, Any]:
     """Raises RunStoreError for none or something else, BrokenBaselineError for a damaged one."""
     try:
-        found = orjson.loads(path.read_bytes())
+        data = path.read_bytes()
+        found = orjson.loads(data)
     except FileNotFoundError as error:
         raise RunStoreError(
             f"{path}: there is no such baseline. Make it with --update, look at it, and keep it "
             "beside the code"
         ) from error
     except orjson.JSONDecodeError as error:
-        raise BrokenBaselineError(str(_unreadable(path, error))) from error
+        if data.strip() and MARK not in data[:BEGINNING]:
+            raise _no_baseline(path) from error
+        raise BrokenBaselineError(
+            f"{path} cannot be read: {error}. Make it again with --update"
+        ) from error
     except OSError as error:
         raise RunStoreError(f"{path} cannot be read: {error}. Give another --baseline") from error
     if not isinstance(found, dict) or "baseline_version" not in found:
-        raise RunStoreError(
-            f"{path} is no baseline of schedbench, and is not written over. Give another "
-            "--baseline, or remove that file"
-        )
+        raise _no_baseline(path)
     if lacking := [name for name in PARTS if name not in found]:
         raise BrokenBaselineError(
             f"{path} is cut short: it lacks {', '.join(lacking)}. Make it again with --update"
@@ -146,8 +152,11 @@ def read_baseline(path: Path) -> dict[str, Any]:
     return found
 
 
-def _unreadable(path: Path, error: Exception) -> RunStoreError:
-    return RunStoreError(f"{path} cannot be read: {error}. Make it again with --update")
+def _no_baseline(path: Path) -> RunStoreError:
+    return RunStoreError(
+        f"{path} is no baseline of schedbench, and is not written over. Give another --baseline, "
+        "or remove that file"
+    )
 
 
 def run_setup(trace: Trace, setup: Setup, progress: Progress | None = None) -> Run:
@@ -191,7 +200,9 @@ def kept_passes(path: Path, baseline: Mapping[str, Any]) -> pa.Table | None:
     try:
         table = pq.read_table(beside, partitioning=None)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(beside, error) from error
+        raise RunStoreError(
+            f"{beside} cannot be read: {error}. Make it again with --update"
+        ) from error
     return table if passes_digest(table) == baseline["digests"]["passes"] else None
 
 

@@ -9,7 +9,7 @@ from schedbench.results.explain.timeline import Event, Step, Timeline
 from schedbench.runner.explain.naming import name_of
 from schedbench.runner.explain.queue_place import collection_of, requests_ahead
 from schedbench.runner.waits import IN_FLIGHT
-from schedbench.runner.watch import Watcher
+from schedbench.runner.watch import WatchedEnoughError, Watcher
 from schedbench.sched.request import RequestStatus
 
 if TYPE_CHECKING:
@@ -59,8 +59,17 @@ class RequestWatcher(Watcher):
             step.waits(IN_FLIGHT, 0, in_flight_ns)
 
     def begins(self, replay: Replay) -> None:
+        if self._has_seen_all():
+            raise WatchedEnoughError
         self._skipped = None
         self._count_time(replay.now_ns)
+
+    def _has_seen_all(self) -> bool:
+        """Whether the request has ended, and nothing more of it can come."""
+        request = self.request
+        if request is None or self._decoding or self.steps[-1].event is not Event.ENDED:
+            return False
+        return request.tag is not None and request.tag.chunks is None  # else its session goes on
 
     def decides(
         self, replay: Replay, loop: Loop, this_pass: SchedulePass, request: Request, found: Verdict

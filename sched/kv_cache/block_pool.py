@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class BlockPool:
     """Who holds blocks, their hashes and the free queue; knows nothing of requests.
 
-    Blocks come and go by hundreds, so that what is done to them is said of all of them at once.
+    Blocks come and go by hundreds, so that what is done to them is said of all of them at once: of
+    a list without repetitions. A block is made bare by `forget` only while it is held, so that all
+    free ones in the back of the queue carry a hash, and none in its front.
     """
 
     def __init__(self, num_gpu_blocks: int) -> None:
@@ -113,7 +115,7 @@ class BlockPool:
                 later.setdefault(block_hash, {})[block_id] = None
 
     def forget(self, block_ids: Iterable[int]) -> None:
-        """Take the hashes of blocks away; others with the same hash keep it."""
+        """Take the hashes of held blocks away; others with the same hash keep it."""
         self._forget([block_id for block_id in block_ids if not self._is_bare(block_id)])
 
     def _forget(self, block_ids: list[int]) -> None:

@@ -72,7 +72,7 @@ class FreeBlockQueue:
         while len(taken) < count:
             some = self._back[self._start : self._start + count - len(taken)]
             if not some:
-                raise InvariantError(f"{count} blocks asked of {len(taken)} that came back")
+                raise InvariantError("more blocks are asked for than are free")
             self._start += len(some)
             if self._gone and not self._gone.keys().isdisjoint(some):
                 some = [block_id for block_id in some if not self._is_gone(block_id)]

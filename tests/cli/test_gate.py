@@ -93,7 +93,7 @@ def test_another_trace_is_refused(cli: Cli, small: Path) -> None:
     assert re.search(r"and this is \S+ --limit 20 \(20 requests", ran.err)
 
 
-@pytest.mark.parametrize("broken", ["{", '{"baseline_version": 1}'])
+@pytest.mark.parametrize("broken", ["", '{"baseline_version": 1, "tr', '{"baseline_version": 1}'])
 def test_a_damaged_baseline_is_refused_and_update_writes_over_it(
     cli: Cli, small: Path, broken: str
 ) -> None:
@@ -105,10 +105,22 @@ def test_a_damaged_baseline_is_refused_and_update_writes_over_it(
     assert cli("gate", small, "--baseline", "b.json").code == 0
 
 
-def test_a_file_that_is_no_baseline_is_not_written_over(cli: Cli, small: Path) -> None:
-    Path("b.json").write_text('{"name": "mine"}')
-    assert "Give another --baseline" in cli("gate", small, *MADE).err
-    assert Path("b.json").read_text() == '{"name": "mine"}'
+@pytest.mark.parametrize("mine", ['{"name": "mine"}', "arrival,prompt,output\n", "{"])
+def test_a_file_that_is_no_baseline_is_not_written_over(cli: Cli, small: Path, mine: str) -> None:
+    Path("b.json").write_text(mine)
+    for ran in (cli("gate", small, *MADE), cli("gate", small, "--baseline", "b.json")):
+        assert "Give another --baseline" in ran.err
+    assert Path("b.json").read_text() == mine
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_what_a_gate_reads_is_not_written_over(cli: Cli, small: Path, option: str) -> None:
+    cli("gate", small, *TIGHT, *MADE)
+    for path in (small, Path("b.json")):
+        held = path.read_bytes()
+        ran = cli("gate", small, "--baseline", "b.json", option, path)
+        assert (ran.code, "reads that file; name another" in ran.err) == (2, True)
+        assert path.read_bytes() == held
 
 
 def test_a_refusal_is_an_error_in_every_file_that_ci_reads(
@@ -288,7 +300,7 @@ def test_the_fixture_makes_holds_and_fails(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small")
 def test_a_refusal_of_the_fixture_is_short_and_names_the_option_of_pytest(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(FIXTURE_TEST)
-    Path("b.json").write_text("{")
+    Path("b.json").write_text('{"baseline_version": 1, "tr')
     damaged = run_pytest()
     assert "cannot be read" in damaged.stdout
     assert run_pytest("--schedbench-update").returncode == 0

@@ -116,6 +116,11 @@ def _hash_is_anothers(scheduler: Scheduler) -> None:
     pool.cache([block_id], [12345])
 
 
+def _bare_block_stands_in_the_back(scheduler: Scheduler) -> None:
+    queue = scheduler.kv_cache.pool.free_queue
+    queue.append_n(queue.popleft_n(1))
+
+
 def _cached_blocks_are_miscounted(scheduler: Scheduler) -> None:
     scheduler.kv_cache.pool.num_cached += 1
 
@@ -145,6 +150,7 @@ STATES: list[tuple[int, Callable[[Scheduler], None]]] = [
     (6, _reference_is_left_over),
     (7, _hash_is_lost),
     (7, _hash_is_anothers),
+    (7, _bare_block_stands_in_the_back),
     (7, _cached_blocks_are_miscounted),
     (8, _embeddings_are_lost),
     (8, _entry_that_nobody_uses_is_kept),

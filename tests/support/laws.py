@@ -6,6 +6,7 @@ Each is a function that yields what breaks it, in words; nothing is yielded whil
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedbench.sched.request import RequestStatus
@@ -105,6 +106,9 @@ def hashes(scheduler: Scheduler) -> Iterator[str]:
         yield f"{pool.num_cached} cached blocks are counted, {len(carried)} carry a hash"
     if pool._later.keys() - pool._first.keys() or not all(pool._later.values()):
         yield f"blocks that got a hash later: {pool._later}, first: {pool._first}"
+    bare = [block_id for block_id in pool.free_queue if block_id not in carried]
+    if bare != list(islice(pool.free_queue, pool.num_bare)):
+        yield f"free blocks without a hash are {bare}, {pool.num_bare} are in front"
     if carried and not scheduler.config.enable_prefix_caching:
         yield "there are hashes without prefix caching"
     for request in scheduler.requests.values():

@@ -65,6 +65,18 @@ def test_a_timeline_tells_when_a_request_ran_first_and_got_its_first_token(
             assert timeline.steps[-1].begin_ns == found["finish_ns"]
 
 
+@EVERY_CASE
+def test_nobody_looks_on_when_the_request_has_ended(case: Case, tmp_path: Path) -> None:
+    rerun = case.rerun(tmp_path)
+    if rerun.trace.has("chunks"):
+        return  # a session may go on
+    watcher = RequestWatcher(0)
+    ended = timeline_of(watcher, watched := look_on(rerun, watcher)).steps[-1].end_ns
+    last = watched.rows.passes.table().to_pylist()[-1]
+    assert last["start_ns"] <= ended
+    assert watched.rows.passes.table().num_rows < rerun.run.passes(["pass"]).num_rows
+
+
 def test_a_trace_that_is_gone_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     run = CASES["pressed"].stored(tmp_path)
     path = tmp_path / "trace.parquet"
