@@ -70,8 +70,8 @@ LAWS = {
     7: Law(
         "Hashes",
         "A lookup finds exactly the blocks that carry a hash, and their count is right. Without "
-        "prefix caching there are none. A request's cached blocks carry the names of its content. Free "
-        "blocks without a hash stand before those with one.",
+        "prefix caching there are none. A request's cached blocks carry the names of its content. "
+        "Free blocks without a hash stand before those with one.",
         STATE, LAWS_PY, "hashes",
     ),
     8: Law(

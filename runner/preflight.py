@@ -37,14 +37,20 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
     more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
     answers = trace.column("output_tokens")
     assert answers is not None
-    longest = int(np.minimum(prompts + np.maximum(answers - 1, 0), config.max_model_len).max())
+    whole = np.minimum(prompts + np.maximum(answers - 1, 0), config.max_model_len)
+    longest, others = int(whole.max()), int(((whole > room) & (prompts <= room)).sum())
     need = -(-longest // config.block_size) + 1  # with the null block
     one = len(rows) == 1
     raise TraceError(
         f"{trace.path or 'the trace'}: {'1 prompt is' if one else f'{len(rows)} prompts are'} "
         f"longer than the whole KV pool of {config.usable_blocks} usable blocks ({room} tokens): "
         f"row{'s'[: not one]} {shown}{more}. {'It' if one else 'They'} could never be scheduled. "
-        f"Give --num-gpu-blocks {need} or more, or --too-long drop|truncate"
+        f"Give --num-gpu-blocks {need} or more"
+        + (
+            f"; {others} more fit{'s' * (others == 1)} without the answer only, and would stall"
+            if others
+            else ", or --too-long drop"
+        )
     )
 
 
