@@ -40,6 +40,11 @@ class Event:
     preempt: bool = False
     request: int | str = -1
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a time that is no whole number."""
+        if not isinstance(self.at_ns, int):
+            raise UsageError(f"at_ns is {self.at_ns!r}: it is a whole number of nanoseconds")
+
 
 def read_events(path: str) -> list[Event]:
     """Read a file of events, sorted by time; events of one time stay in file order.

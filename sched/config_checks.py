@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from operator import index
 from typing import TYPE_CHECKING
 
 from schedbench.errors import UsageError
@@ -81,7 +82,15 @@ def _ranges(config: SchedulerConfig) -> None:
         least = lowest
         if name == "max_num_scheduled_tokens" and config.behaviour.config_scheduled_min:
             least = 1
-        if value is not None and value < least:
+        if value is None:
+            continue
+        try:
+            object.__setattr__(config, name, index(value))  # also where it is one of numpy's
+        except TypeError as error:
+            raise UsageError(
+                f"{_option(config, name)} is {value!r}: it is a whole number"
+            ) from error
+        if value < least:
             raise UsageError(f"{_option(config, name)} is {value}: it must be at least {least}")
     if not 0.0 <= config.watermark < 1.0:
         raise UsageError(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import schedbench
@@ -49,6 +50,14 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(out) == []
+
+
+@pytest.mark.parametrize("name", ["max_num_seqs", "num_gpu_blocks", "max_num_batched_tokens"])
+def test_counts_are_whole_numbers_of_any_kind(name: str) -> None:
+    with pytest.raises(schedbench.SchedbenchError, match=r"--\S+ is 600\.0: it is a whole number"):
+        schedbench.SchedulerConfig(**{name: 600.0})  # type: ignore[arg-type]
+    config = schedbench.SchedulerConfig(**{name: np.int64(600)})  # type: ignore[arg-type]
+    assert type(getattr(config, name)) is int
 
 
 def test_a_trace_is_replayed_and_swept_from_python(tmp_path: Path) -> None:

@@ -158,7 +158,9 @@ def test_prompts_over_the_pool_are_refused_before_anything_runs(cli: Cli, small:
     ran = cli("replay", small, "--num-gpu-blocks", "6", "--max-model-len", "1024")
     assert ran.code == 2
     assert "longer than the whole KV pool of 5 usable blocks (80 tokens)" in ran.err
-    assert re.search(r"Give --num-gpu-blocks 17 or more; 12 more fit without the answer only", ran.err)
+    assert re.search(
+        r"Give --num-gpu-blocks 17 or more; 12 more fit without the answer only", ran.err
+    )
 
 
 def test_it_ends_with_the_commands_to_ask_next_as_the_replay_was_typed(
