@@ -54,9 +54,9 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("name", ["max_num_seqs", "num_gpu_blocks", "max_num_batched_tokens"])
 def test_counts_are_whole_numbers_of_any_kind(name: str) -> None:
-    with pytest.raises(schedbench.SchedbenchError, match=r"--\S+ is 600\.0: it is a whole number"):
-        schedbench.SchedulerConfig(**{name: 600.0})  # type: ignore[arg-type]
-    config = schedbench.SchedulerConfig(**{name: np.int64(600)})  # type: ignore[arg-type]
+    with pytest.raises(schedbench.SchedbenchError, match=r"--\S+ is 6000\.0: it is a whole number"):
+        schedbench.SchedulerConfig(**{name: 6000.0})  # type: ignore[arg-type]
+    config = schedbench.SchedulerConfig(**{name: np.int64(6000)})  # type: ignore[arg-type]
     assert type(getattr(config, name)) is int
 
 
