@@ -4,7 +4,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from schedbench.results.arrays import Ints, tallied, total
+from schedbench.results.arrays import PART_ROWS, Ints, tallied, total
 
 PERCENTILES: Final = (50, 90, 99)
 SPREAD_KEYS: Final = ("n", "mean", *(f"p{percent}" for percent in PERCENTILES), "max")
@@ -18,10 +18,13 @@ def spread(values: Ints, counts: Ints | None = None) -> Spread:
 
     With counts it equals the spread of the values written out that many times.
     """
-    values, counts = tallied(values, counts)
-    order = np.argsort(values)
-    ordered = values[order]
-    upto = np.arange(1, values.size + 1) if counts is None else np.cumsum(counts[order])
+    if counts is not None or len(values) > PART_ROWS:  # else it is quicker to sort them all
+        values, counts = tallied(values, counts)
+    if counts is None:
+        ordered, upto = np.sort(values), np.arange(1, values.size + 1)
+    else:
+        order = np.argsort(values)
+        ordered, upto = values[order], np.cumsum(counts[order])
     n = int(upto[-1]) if values.size else 0
     if n == 0:
         return dict.fromkeys(SPREAD_KEYS) | {"n": 0}

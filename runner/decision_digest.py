@@ -62,30 +62,39 @@ class DecisionDigest:
         return self._chain(b"", stops)
 
     def _chain(self, changes: bytes, stops: str) -> int:
-        payload = self.value.to_bytes(8, "little") + changes
+        self.value = int.from_bytes(self._next(self._packed(), changes, stops), "little")
+        return self.value
+
+    def _next(self, value: bytes, changes: bytes, stops: str) -> bytes:
+        payload = value + changes
         if stops != self._stops:
             payload += stops.encode()
-        self._stops = stops
-        self.value = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
-        return self.value
+            self._stops = stops
+        return hashlib.blake2b(payload, digest_size=8).digest()
 
     def steps(
         self,
         grants: bytes,
         victims: Mapping[int, Sequence[int]],
         changed: Iterable[tuple[int, int, int, str]],
-    ) -> list[int]:
-        """Chain many passes or runs of them; the value before all, and after each.
+    ) -> bytes:
+        """Chain many passes or runs of them; the value before all, and after each, packed.
 
         Args:
             grants: changes of all of them, packed.
             victims: rows, by place.
             changed: of each its place, where its grants begin and end, and how its loops ended.
         """
-        values = [self.value]
+        values = [value := self._packed()]
         for place, begin, end, stops in changed:
             changes = grants[begin:end]
             if place in victims:
                 changes += victim_changes(victims[place])
-            values.append(self.changed(changes, stops))
-        return values
+            if changes or stops != self._stops:
+                value = self._next(value, changes, stops)
+            values.append(value)
+        self.value = int.from_bytes(value, "little")
+        return b"".join(values)
+
+    def _packed(self) -> bytes:
+        return self.value.to_bytes(8, "little")

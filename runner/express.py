@@ -23,8 +23,7 @@ from schedbench.runner.express_batch import (
 )
 from schedbench.runner.express_rows import ExpressRows
 from schedbench.runner.so_far import SoFar
-from schedbench.sched.express import Express, Job
-from schedbench.sched.verdicts import Verdict
+from schedbench.sched.express import QUEUES_EMPTY, Express, Job
 
 if TYPE_CHECKING:
     from collections import deque
@@ -162,7 +161,7 @@ class ExpressReplay:
         self._runner = runner
         self._duration_of: Callable[[int], int] | None = getattr(runner, "duration_of", None)
         self._recorder = recorder
-        self._config = config
+        self._block_size = config.block_size
         self._batch = Batch(1, config.block_size)
         self._rows = ExpressRows(logs, trace, config, recorder)
         self._pass = PassAsRun()
@@ -171,7 +170,7 @@ class ExpressReplay:
     def run(self, until_ns: int | None, tell: Callable[[int], None]) -> bool:
         """Replay until nothing is left to come, or `until_ns`; False if something is left."""
         express, coming = self.express, self.coming
-        told, every = 0, min(TELL_EVERY, max(MOST_OPENS // self._config.block_size, 1))
+        told, every = 0, min(TELL_EVERY, max(MOST_OPENS // self._block_size, 1))
         while until_ns is None or self.now_ns < until_ns:
             if coming.next_ns is not None and coming.next_ns <= self.now_ns:
                 coming.take(self.now_ns, self.next_step, express.waiting)
@@ -215,7 +214,7 @@ class ExpressReplay:
     def _write(self) -> None:
         """Make rows of what there is, and begin a new batch."""
         batch, express = self._batch, self.express
-        self._batch = Batch(batch.first + batch.num_steps, self._config.block_size)
+        self._batch = Batch(batch.first + batch.num_steps, self._block_size)
         self._rows.write(batch, express.running, express.waiting, self._pending_stop())
 
     def _pending_stop(self) -> tuple[int, int] | None:
@@ -256,10 +255,10 @@ class ExpressReplay:
         else:
             first_ns, end = int(durations[0]), now + int(durations.sum())
             batch.durations[batch.num_steps] = durations
-        pool, phase = express.pool, express.index % self._config.block_size
+        pool, phase = express.pool, express.index % self._block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         num_running, num_waiting = len(express.running), len(express.waiting)
-        stop = express.blocked or Verdict.QUEUES_EMPTY
+        stop = express.blocked or QUEUES_EMPTY
         batch.opens += express.opens
         ended = express.run(num_passes)
         spent = (time.perf_counter_ns() - began) // num_passes

@@ -11,9 +11,9 @@ from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
 from schedbench.runner.express import ExpressReplay
 from schedbench.runner.express_batch import pack_pass, pack_run
 from schedbench.runner.express_ledger import wait_where_it_stood
-from schedbench.sched.express import Job  # noqa: TC001 - the same
+from schedbench.sched.express import QUEUES_EMPTY, Job
 from schedbench.sched.express_ahead import ExpressAhead
-from schedbench.sched.verdicts import Verdict
+from schedbench.sched.verdicts import Verdict  # noqa: TC001 - of a dataclass's field
 
 if TYPE_CHECKING:
     from schedbench.results.row_buffer import Log
@@ -156,7 +156,7 @@ class ExpressAheadReplay(ExpressReplay):
         durations: int | Integers = self._runner.decode_durations(decodes, context, num_passes)
         first_ns, due = pending.duration_ns, self._due_ns(until_ns)
         num_passes, durations = cut_run_ahead(first_ns, durations, num_passes, now, due)
-        stop = express.blocked or Verdict.QUEUES_EMPTY
+        stop = express.blocked or QUEUES_EMPTY
         express.run(1)
         self._fold(pending)
         last = durations if isinstance(durations, int) else int(durations[-1])
@@ -168,7 +168,7 @@ class ExpressAheadReplay(ExpressReplay):
         others, batch = num_passes - 1, self._batch
         if not others:
             return
-        pool, phase = express.pool, express.index % self._config.block_size
+        pool, phase = express.pool, express.index % self._block_size
         free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         batch.opens += express.opens
         express.run(others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from schedbench.runner.api import PassResult
@@ -98,7 +99,8 @@ def _request(job: Job, row: Row, request: Request) -> Request:
 
 def _follow(job: Job, row: Row) -> None:
     """What is known of a request's life so far."""
-    row.waited_ns = list(NOTHING_WAITED) if job.waited_ns is None else job.waited_ns.tolist()
+    packed = job.waited_ns
+    row.waited_ns = list(NOTHING_WAITED if packed is None else array("q", packed))
     row.waited_ns[0] += job.entered_ns - row.arrival_ns
     if job.first_scheduled_ns >= 0:
         row.first_scheduled_ns, row.cached_tokens = job.first_scheduled_ns, 0

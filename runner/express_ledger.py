@@ -42,7 +42,7 @@ def decisions(digest: DecisionDigest, batch: Batch, of: dict[str, Integers]) -> 
     facts = (each[places].tolist() for each in (begins, ends))
     changed = zip(places.tolist(), *facts, stops_of, strict=True)
     values = digest.steps(bytes(batch.grants), batch.victims, changed)
-    return np.array(values, np.uint64)[np.cumsum(changes)]
+    return np.frombuffer(values, np.dtype("<u8"))[np.cumsum(changes)]
 
 
 def gaps_of_steps(of: dict[str, Integers], last_end_ns: int) -> tuple[Integers, Integers, Integers]:
@@ -148,7 +148,7 @@ class QueueWaits:
         """Let a clock go on for whoever waits; those that came since the last step are its own."""
         for job in waiting:
             if job.mark is not None:
-                _add_wait(job, self._latest - job.mark)
+                _add_wait(job, (self._latest - job.mark).tobytes())
                 job.mark = None
         since_ns, stop = self._since
         clock.goes_on(since_ns, VERDICTS[stop])
@@ -163,8 +163,9 @@ class QueueWaits:
         for place, mark in enumerate(marks):
             if mark is not None:
                 since[place] = mark
-        for job, waited in zip(jobs, sums.at(np.array(went) - zero) - since, strict=True):
-            _add_wait(job, waited)
+        waited, width = (sums.at(np.array(went) - zero) - since).tobytes(), 8 * len(WAIT_LABELS)
+        for job, begin in zip(jobs, range(0, len(waited), width), strict=True):
+            _add_wait(job, waited[begin : begin + width])
 
 
 class RunningSums:
@@ -203,8 +204,12 @@ def wait_where_it_stood(job: Job, stop: Verdict, waited_ns: int) -> None:
     """Add what a request waited that ended in the queue, for a pass that ended admission so."""
     waited = np.zeros(len(WAIT_LABELS), np.int64)
     waited[label_of_stop(stop)] = waited_ns
-    _add_wait(job, waited)
+    _add_wait(job, waited.tobytes())
 
 
-def _add_wait(job: Job, waited: Integers) -> None:
-    job.waited_ns = waited if job.waited_ns is None else job.waited_ns + waited
+def _add_wait(job: Job, waited: bytes) -> None:
+    """Add to what a request waited: ns by `WAIT_LABELS`, packed, for most wait once."""
+    if job.waited_ns is not None:
+        before = np.frombuffer(job.waited_ns, np.int64)
+        waited = (before + np.frombuffer(waited, np.int64)).tobytes()
+    job.waited_ns = waited

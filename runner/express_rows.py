@@ -139,7 +139,7 @@ class ExpressRows:
             seen = largest.between(first, np.array(place))
             for job, gap in zip(jobs, seen.tolist(), strict=True):
                 job.itl_max_ns = max(job.itl_max_ns, gap)
-        before = np.fromiter((job.itl_max_ns for job in batch.ended), np.int64, len(batch.ended))
+        before = np.array([job.itl_max_ns for job in batch.ended], np.int64)
         first = np.searchsorted(first_pass, ends["began"])
         since = largest.between(first, np.where(ends["began"] < 0, -1, ends["place"]))
         return np.maximum(before, since)
@@ -370,8 +370,8 @@ def _waits(in_flight: Integers, jobs: Sequence[Job]) -> list[object]:
     waits = np.zeros((len(jobs), len(WAIT_LABELS)), np.int64)
     places = [place for place, job in enumerate(jobs) if job.waited_ns is not None]
     if places:
-        waited = np.concatenate([jobs[place].waited_ns for place in places])
-        waits[places] = waited.reshape(len(places), -1)
+        waited = b"".join([jobs[place].waited_ns or b"" for place in places])
+        waits[places] = np.frombuffer(waited, np.int64).reshape(len(places), -1)
     waits[:, 0] += in_flight
     return list(waits.T)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +76,18 @@ def make_manifest(
         "scheduling": "asynchronous" if config.runs_ahead else "synchronous",
         "command_line": list(options.command_line),
         "versions": {
-            "schedbench": version("schedbench"),
+            "schedbench": installed("schedbench"),
             "python": platform.python_version(),
             "platform": sys.platform,
-            **{name: version(name) for name in ("numpy", "pyarrow")},
+            **{name: installed(name) for name in ("numpy", "pyarrow")},
         },
     }
+
+
+@cache
+def installed(package: str) -> str:
+    """A package's version, looked up once for all runs of a process."""
+    return version(package)
 
 
 def vars_of(event: Event) -> dict[str, Any]:

@@ -26,13 +26,17 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from schedbench.sched.kv_cache.counting import CountingPool, Segment, copied, own_prefix, take_own
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
+
+
+LIST_DONE: Final = Verdict.LIST_DONE  # looked up once
+QUEUES_EMPTY: Final = Verdict.QUEUES_EMPTY
 
 
 class Job:
@@ -60,7 +64,7 @@ class Job:
     entered_ns = 0  # into the queue, for the first time
     entered_step = 0  # the first that might let it in
     mark: Any = None  # sums of waits from when it came, if a batch ended since
-    waited_ns: Any = None  # by what held it up
+    waited_ns: bytes | None = None  # by what held it up, packed
     first_scheduled_ns = -1
     first_token_ns = -1
     last_token_ns = -1
@@ -90,6 +94,7 @@ class Express:
         self._seats = config.seats
         self._caches = config.enable_prefix_caching
         self._watermark = config.watermark_blocks
+        self._max_model_len = config.max_model_len
         self._opens = array("q", bytes(16 * self._size))  # twice over: a stretch of it is a slice
         self.opens = memoryview(self._opens).cast("B")[: 8 * self._size]  # as it is at any time
         self._ends: dict[int, list[Job]] = {}
@@ -102,8 +107,8 @@ class Express:
         self.victims: list[tuple[Job, int]] = []  # with their computed tokens
         self.blocks_freed = 0  # by the victims
         self.tokens_left = 0  # of the budget
-        self.running_stop = Verdict.LIST_DONE
-        self.admission_stop = Verdict.QUEUES_EMPTY
+        self.running_stop = LIST_DONE
+        self.admission_stop = QUEUES_EMPTY
 
     def longest_run(self) -> int:
         """Passes in which nothing but decoding happens; 0 if the next is not one of them."""
@@ -168,7 +173,7 @@ class Express:
         self.blocked, self._floor = None, 0
         self.prefills, self.victims = [], []
         self.num_chunks = self.blocks_freed = 0
-        self.running_stop = Verdict.LIST_DONE
+        self.running_stop = LIST_DONE
 
     def _go_on(self, chunk: Job, granted: int, need: int) -> None:
         """Go on with the prompt in hand."""
@@ -268,11 +273,11 @@ class Express:
             job.num_hashed = full
 
     def _blocks_for(self, num_tokens: int) -> int:
-        return -(-min(num_tokens, self.config.max_model_len) // self._size)
+        return -(-min(num_tokens, self._max_model_len) // self._size)
 
     def _granted(self, job: Job) -> int:
         """Tokens for the prompt in hand."""
-        most = self.config.max_model_len - job.computed - 1
+        most = self._max_model_len - job.computed - 1
         return min(job.num_tokens - job.computed, self._budget - self.num_decodes, most)
 
     def _admit(self) -> None:
@@ -302,7 +307,7 @@ class Express:
                     self._note_shortage(job, *shortage)
                     return
             self._seat(job, hit, granted)
-        self.admission_stop = Verdict.QUEUES_EMPTY
+        self.admission_stop = QUEUES_EMPTY
 
     def _end_admission(self, stop: Verdict) -> None:
         """Note what the budget ended; the next pass has more, unless this one admitted nobody."""

@@ -96,9 +96,9 @@ class Scheduler:
         self.running: list[Request] = []
         self.queues = create_waiting_queues(config, self.waiting_key())
         self.in_flight: deque[SchedulerOutput] = deque()
-        self.kv_cache = KVCacheManager(config)
-        if counts_blocks and not config.lookahead_tokens:  # counts know of no lookahead
-            self.kv_cache = cast("KVCacheManager", CountingKVCache(config))  # the same answers
+        counts = counts_blocks and not config.lookahead_tokens  # counts know of no lookahead
+        kv_cache = CountingKVCache(config) if counts else KVCacheManager(config)
+        self.kv_cache = cast("KVCacheManager", kv_cache)  # the same answers
         self.encoder_cache = EncoderCache(config.encoder_cache_embeds, config.behaviour)
         self.transfers: TransferState | None = None
         if connector is not None:
