@@ -1,5 +1,6 @@
 """The first screen: what held a run back."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,7 +41,9 @@ def overview_view(
     sheets = [facts([*_answers(run, summary)])]
     if what_ifs is not None and what_ifs.tried:
         sheets.append(run_what_ifs(what_ifs, "loosened"))
-    sheets.append(facts([*_next(run, summary)], f"ask on: schedbench explain {run.path}"))
+    sheets.append(
+        facts([*_next(run, summary)], f"ask on: schedbench explain {shlex.quote(str(run.path))}")
+    )
     data = {
         "run": str(run.path),
         "binding_limit": summary["binding_limit"],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedbench.results.metrics import summarize
-from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
+from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.summary_sheets import run_view
 from schedbench.results.tables import plain_text, show
 
@@ -92,3 +92,29 @@ def test_recorded_passes_that_overlap_are_counted_and_no_share(
     summary = summarize(run.passes.table(), run.requests.table(), run.itl.table())
     twice = {**summary, "makespan_ns": 10**9, "busy_ns": 2 * 10**9}
     assert "(2.00 passes at a time)" in plain_text(run_view("made up", twice))
+
+
+COMMAND = (
+    "schedbench explain runs/20260731T141503Z-a-long-name-sweep/points/max_num_seqs=16-585cb3a8"
+)
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_titles_commands_and_paths_are_never_broken(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    path, words = (
+        COMMAND.rsplit(maxsplit=1)[-1],
+        "some words that stand before it in a sentence of some length",
+    )
+    told = facts([("a name", f"{words}: {path}"), ("next", f"{words} `{COMMAND}`")], COMMAND)
+    note = f"{words} `{COMMAND}` and after it\n{words}: {COMMAND}"
+    table = Sheet(f"a title: {COMMAND}", (Heading("A"),), ((Cell("1"),),), note)
+    view = View(f"{words} {path}", (told, table), table, {}, (f"{words}; see {COMMAND}",))
+    for text in (on_terminal(view, width, monkeypatch), plain_text(view)):
+        shown = re.sub(r"\x1b\[[\d;]*m", "", text)
+        assert shown.count(COMMAND) == 6
+        assert shown.count(path) == 8
+        others = [line for line in shown.splitlines() if path not in line]
+        assert text == plain_text(view) or max(map(len, others)) <= width
