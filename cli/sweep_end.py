@@ -1,10 +1,10 @@
 """What a sweep ends with: the table, what was assumed, and where the runs are."""
 
+import shlex
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedbench.cli import console
 from schedbench.cli.causes import VERSION, upgrade_sheets, upgrades
@@ -105,12 +105,30 @@ def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) ->
         console.plain(f"  --resume {folder}{IN_PLACE}")
         return
     console.plain(f"kept in {folder}")
-    fastest = _best(outcomes, lambda summary: -(summary["ttft_ns"]["p99"] or 0))
-    busiest = _best(outcomes, lambda summary: summary["output_tokens_per_s"] or 0)
-    if fastest is not None and busiest is not None and fastest != busiest:
-        console.plain(f"best TTFT p99 against most tokens: schedbench compare {fastest} {busiest}")
+    if command := worth_comparing(outcomes):
+        console.plain(f"best TTFT p99 against most tokens: {command}")
 
 
-def _best(outcomes: list["Outcome"], value: Callable[[dict[str, Any]], float]) -> Path | None:
-    known = [each for each in outcomes if each.summary is not None and each.path is not None]
-    return max(known, key=lambda each: value(each.summary or {})).path if known else None
+def worth_comparing(outcomes: list["Outcome"]) -> str:
+    """The command; empty where one point is shown to be the best in both."""
+    from schedbench.results.catalog import CATALOG
+    from schedbench.results.metric_column import metric_column
+
+    kept = [each for each in outcomes if each.summary is not None and each.path is not None]
+    summaries = [each.summary or {} for each in kept]
+    waits = [summary["ttft_ns"]["p99"] for summary in summaries]
+    rates = [summary["output_tokens_per_s"] for summary in summaries]
+    if not kept or None in waits or None in rates:
+        return ""
+    shown_waits = [cell.text for cell in metric_column(CATALOG["ttft_ns.p99"], "", waits)[1]]
+    shown_rates = [
+        cell.text for cell in metric_column(CATALOG["output_tokens_per_s"], "", rates)[1]
+    ]
+    least, most = shown_waits[waits.index(min(waits))], shown_rates[rates.index(max(rates))]
+    fastest = [at for at, text in enumerate(shown_waits) if text == least]
+    busiest = [at for at, text in enumerate(shown_rates) if text == most]
+    if set(fastest) & set(busiest):
+        return ""
+    first = max(fastest, key=lambda at: rates[at])
+    second = min(busiest, key=lambda at: waits[at])
+    return shlex.join(["schedbench", "compare", str(kept[first].path), str(kept[second].path)])

@@ -11,6 +11,7 @@ from schedbench.results.knee import knee_told
 from schedbench.results.metric_column import ColumnOfCells, metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View
 from schedbench.results.units import NOTHING, percent
+from schedbench.results.without_effect import flags_without_effect, told
 
 COLUMNS: Final = {
     "requests_finished": "n",
@@ -97,8 +98,17 @@ class SweepPoint:
         return " ".join(f"{flag}={_spelled(value)}" for flag, value in self.flags.items())
 
 
-def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence[str] = ()) -> View:
-    """One table over all points, in the order given; what failed has a row and its reason."""
+def sweep_view(
+    points: Sequence[SweepPoint],
+    title: str = "",
+    warnings: Sequence[str] = (),
+    *,
+    is_grid: bool = True,
+) -> View:
+    """One table over all points, in the order given; what failed has a row and its reason.
+
+    Of a grid it is told which flags made no difference.
+    """
     numbers = [dict(flatten(point.summary)) if point.summary else {} for point in points]
     flags = list(dict.fromkeys(flag for point in points for flag in point.flags))
     titles = dict(COLUMNS)
@@ -116,7 +126,10 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
     ]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     meanings = [meaning for key, meaning in _MEANINGS.items() if key in shown]
-    note = "\n".join([_NOTE, *meanings, *_drafts(points, flags), *_knee(points, numbers, flags)])
+    idle = flags_without_effect(points) if is_grid else []
+    legend = [_NOTE] if any(numbers) else []
+    more = [*_drafts(points, flags), *_knee(points, numbers, flags)]
+    note = "\n".join(filter(None, [*legend, told(idle, len(flags)), *meanings, *more]))
     sheet = Sheet("", tuple(heading for heading, _ in columns), rows, note, len(flags))
     data = [
         {
@@ -124,6 +137,7 @@ def sweep_view(points: Sequence[SweepPoint], title: str = "", warnings: Sequence
             "release": point.release or None,
             "failure": point.failure or None,
             "summary": point.summary,
+            "flags_without_effect": idle,
         }
         for point in points
     ]

@@ -33,11 +33,11 @@ class Tuned:
 
 def tune_view(name: str, tuned: Tuned) -> View:
     best = tuned.points[0]
-    table = sweep_view(_shown(tuned))
+    table = sweep_view(_shown(tuned), is_grid=False)
     sheets = (_answer(tuned, best), *table.sheets, _importance(tuned), _facts(tuned))
     summaries = [point.summary for point in tuned.points if point.summary is not None]
     warnings = (*_nothing_gained(tuned, best), *warn_sweep(summaries), *tuned.notes)
-    flat = sweep_view(tuned.points).flat
+    flat = sweep_view(tuned.points, is_grid=False).flat
     return View(_title(name, tuned), sheets, flat, _data(tuned, best), warnings)
 
 

@@ -20,7 +20,7 @@ SWEEP: Final = "sweep.json"
 TUNE: Final = "tune.json"
 POINTS: Final = "points"
 POINT_LOG: Final = "points.jsonl"
-_NOT_THERE: Final = "no run: the sweep ended before it"
+NOT_THERE: Final = "no run: the sweep ended before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def open_sweep(folder: Path) -> StoredSweep:
         command_line=tuple(about.get("command_line", ())),
         axes=axes,
         points=tuple(
-            SweepPoint(flags, *_outcome(run, noted.get(_key(flags), {}).get("reason", _NOT_THERE)))
+            SweepPoint(flags, *_outcome(run, noted.get(_key(flags), {}).get("reason", NOT_THERE)))
             for flags, run in points
         ),
         paths=tuple(None if run is None else run.path for _, run in points),

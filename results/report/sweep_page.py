@@ -10,7 +10,7 @@ from schedbench.results.catalog import CATALOG, flatten
 from schedbench.results.comparison_sheets import HEADLINES
 from schedbench.results.report.assets import rendered
 from schedbench.results.report.run_sheets import flag_text
-from schedbench.results.report.sweep_folder import StoredSweep
+from schedbench.results.report.sweep_folder import NOT_THERE, StoredSweep
 from schedbench.results.sheet import facts
 from schedbench.results.sweep_sheet import (
     COLUMNS,
@@ -36,7 +36,7 @@ def sweep_page(
 ) -> str:
     """`label`: how a flag is headed."""
     numbers = [dict(flatten(point.summary)) if point.summary else {} for point in sweep.points]
-    view = sweep_view([_labelled(point, label) for point in sweep.points])
+    view = sweep_view([_labelled(point, label) for point in sweep.points], is_grid=_is_whole(sweep))
     (table,) = view.sheets
     name = Path(sweep.trace.get("path") or "trace").name
     finished = sum(point.summary is not None for point in sweep.points)
@@ -57,6 +57,10 @@ def sweep_page(
         "command": " ".join(sweep.command_line),
     }
     return rendered("sweep.html", _SCRIPTS, _data(sweep, numbers, label), context)
+
+
+def _is_whole(sweep: StoredSweep) -> bool:
+    return sweep.kind == "Sweep" and all(point.failure != NOT_THERE for point in sweep.points)
 
 
 def _labelled(point: SweepPoint, label: Callable[[str], str]) -> SweepPoint:

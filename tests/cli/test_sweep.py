@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 from cli_runs import Cli
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schedbench.cli.flag_lists import spelled_out
+from schedbench.cli.sweep_end import worth_comparing
 from schedbench.results.report.sweep_folder import open_sweep
 from schedbench.results.stored_run import StoredRun
+from schedbench.runner.sweep import Outcome
 
 OWN_POLICY = """
 import schedbench
@@ -270,6 +274,45 @@ def test_points_without_a_result_are_counted_at_the_end(cli: Cli, small: Path) -
     assert "warning: 1 of 2 points have no result: 1 refused" in ran.err
     fine = cli("sweep", small, *FIXED, "--num-gpu-blocks", "120,160", "--no-store")
     assert "no result" not in fine.err
+
+
+def test_a_flag_that_changes_nothing_is_named_and_nothing_to_compare(cli: Cli, small: Path) -> None:
+    same = cli("sweep", small, *FIXED, "--max-num-seqs", "64,128", "--out", "kept")
+    assert "--max-num-seqs made no difference" in same.out
+    assert "best TTFT p99" not in same.err
+    assert "made no difference" not in cli("sweep", small, *FIXED, "--max-num-seqs", "1,4").out
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((10.0, 10.01, 30)), st.sampled_from((500.1, 500.11, 900))),
+        max_size=4,
+    )
+)
+def test_two_points_are_worth_comparing_where_each_is_shown_to_be_better_in_one(
+    found: list[tuple[float, float]],
+) -> None:
+    outcomes = [
+        Outcome(
+            at,
+            {},
+            "complete",
+            {"ttft_ns": {"p99": ms * 10**6}, "output_tokens_per_s": rate},
+            path=Path(f"kept/points/max_num_seqs={at}"),
+        )
+        for at, (ms, rate) in enumerate(found)
+    ]
+    shown = [(f"{ms:.1f}", f"{rate:.1f}") for ms, rate in found]
+    least = min((float(ms) for ms, _ in shown), default=0)
+    most = max((float(rate) for _, rate in shown), default=0)
+    is_settled = not found or any((float(a), float(b)) == (least, most) for a, b in shown)
+    command = worth_comparing(outcomes)
+    assert (command == "") == is_settled
+    if command:
+        one, other = (shown[int(path[-1])] for path in command.split()[-2:])
+        assert (float(one[0]), float(other[1])) == (least, most)
+        assert one[0] != other[0]
+        assert one[1] != other[1]
 
 
 def test_between_releases_it_is_said_what_no_store_leaves_out(cli: Cli, small: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from schedbench.results.export import as_csv, as_json
 from schedbench.results.metrics import summarize
-from schedbench.results.sheet import Mark
+from schedbench.results.sheet import Mark, View
 from schedbench.results.sweep_sheet import SweepPoint, binding_limit, pareto_front, sweep_view
 from schedbench.results.tables import plain_text
+from schedbench.results.without_effect import flags_without_effect
 
 COST = st.integers(0, 5)
 
@@ -93,3 +95,34 @@ def test_points_that_fail_for_the_same_reason_are_told_of_once() -> None:
         "max_num_seqs=0 and 2 others failed: too small",
         "max_num_seqs=2 failed: stalled",
     )
+
+
+def test_a_flag_makes_no_difference_where_it_makes_none_whatever_the_others_are() -> None:
+    def swept(seats_matter_at: int | None) -> View:
+        points = []
+        for seats, blocks in itertools.product((32, 64), (100, 200)):
+            preempted = 1000 // blocks + (seats if blocks == seats_matter_at else 0)
+            summary = {"preempted": preempted, "passes": 7, "binding_limit": {}, "busy_ns": 1}
+            summary["kv"] = {"blocks": blocks, "used_share_max": 50 / blocks}
+            points.append(SweepPoint({"max-num-seqs": seats, "num-gpu-blocks": blocks}, summary))
+        return sweep_view(points)
+
+    idle, busy = swept(None), swept(200)
+    line = "--max-num-seqs made no difference: all its values gave the same decisions and times"
+    assert line in " ".join(idle.sheets[0].note.split("\n"))
+    assert all(each["flags_without_effect"] == ["max-num-seqs"] for each in idle.data)
+    assert "made no difference" not in busy.sheets[0].note
+    assert all(each["flags_without_effect"] == [] for each in busy.data)
+
+
+def test_a_flag_is_not_said_to_make_no_difference_where_points_are_missing_or_have_no_result() -> (
+    None
+):
+    summary = {"preempted": 0, "binding_limit": {}, "busy_ns": 1}
+    grid = [SweepPoint({"a": a, "b": b}, summary) for a in (1, 2) for b in (1, 2)]
+    assert flags_without_effect(grid) == ["a", "b"]
+    assert flags_without_effect(grid[:-1]) == []
+    assert flags_without_effect([*grid[:-1], SweepPoint(grid[-1].flags, None, "stalled")]) == []
+    failed = [SweepPoint(point.flags, None, "too small") for point in grid]
+    assert flags_without_effect(failed) == []
+    assert sweep_view(failed).sheets[0].note == ""
