@@ -3,14 +3,29 @@
 import shlex
 from pathlib import Path
 
+from schedbench.errors import RunStoreError
+
 PLACES = ("--out", "--resume")
+
+
+def refuse_what_is_none(resume: Path | None, command: str) -> None:
+    """Before anything else is said of `--resume DIR`. Raises RunStoreError where none is."""
+    from schedbench.results.run_store import SWEEP
+
+    if resume is None or (resume / SWEEP).is_file():
+        return
+    found = f"has no {SWEEP}, so it is none" if resume.exists() else "is not there"
+    raise RunStoreError(
+        f"--resume {resume}: that folder {found}. Name one that `schedbench {command}` made, or "
+        "leave --resume out to begin anew"
+    )
 
 
 def again(folder: Path) -> str:
     """That command with `--resume FOLDER`; empty where the folder keeps none."""
     import orjson
 
-    from schedbench.results.report.sweep_folder import SWEEP
+    from schedbench.results.run_store import SWEEP
 
     try:
         words = orjson.loads((folder / SWEEP).read_bytes())["command_line"]

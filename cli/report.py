@@ -115,14 +115,14 @@ def report(*, runs: Runs = None, files: Files, span: Span) -> None:
     """
     from schedbench.results.report.sweep_folder import is_sweep
 
-    files.check()
     window = span.window()
     sweeps = [run for run in runs or [] if is_sweep(run)]
     if sweeps:
         _refuse_beside_sweep(runs or [], files, span)
-        _write_sweep(sweeps[0], files.page or PAGE)
+        _write_sweep(sweeps[0], files)
         return
     stored = _open(runs or [])
+    files.check()
     if files.page is not None:
         _write_runs(stored, window, files.page)
     if files.perfetto is not None:
@@ -189,14 +189,15 @@ def _subject(run: "StoredRun") -> "Subject":
     return Subject(run, (*config.warnings(), *warnings), formulas)
 
 
-def _write_sweep(folder: Path, path: Path) -> None:
+def _write_sweep(folder: Path, files: Files) -> None:
     from schedbench.cli.sweep_end import label_of
     from schedbench.results.report.output import whole_file
     from schedbench.results.report.sweep_folder import open_sweep
     from schedbench.results.report.sweep_page import sweep_page
     from schedbench.results.warnings import warn_sweep
 
-    sweep = open_sweep(folder)
+    sweep, path = open_sweep(folder), files.page or PAGE
+    files.check()
     summaries = [point.summary for point in sweep.points if point.summary is not None]
     html = sweep_page(sweep, warnings=warn_sweep(summaries), label=label_of)
     with whole_file(path) as file:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedbench.cli.again import again
+from schedbench.cli.again import again, refuse_what_is_none
 from schedbench.cli.causes import WithCause
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import DecisionLists
@@ -26,7 +26,8 @@ from schedbench.cli.options import (
 from schedbench.cli.ranges import parse_speedups
 from schedbench.cli.reading import Reading
 from schedbench.cli.serving import ServingLists, tell_idle_gpu
-from schedbench.cli.sweep_end import show, tell_folder
+from schedbench.cli.sweep_end import label_of, show, tell_folder
+from schedbench.cli.values import show_value
 from schedbench.errors import StallError, UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def sweep(
     Points without a result have a row, a reason, and are counted in a warning at the end. Exit code
     3 means that no point finished; 130 that it was interrupted, with what is there shown.
     """
+    refuse_what_is_none(resume, "sweep")
     executing.check()
     make_pool = executing.pool()
     options = {
@@ -126,11 +128,25 @@ def _axes(options: dict[str, list[Any]]) -> tuple[dict[str, list[Any]], dict[str
     """Options with several values, and the one value of the others."""
     axes = {name: values for name, values in options.items() if len(values) > 1}
     if not axes:
-        raise UsageError(
-            "a sweep needs a flag with several values, such as --max-num-seqs 64,128,256 or "
-            "--max-num-batched-tokens 2048:16384:x2"
-        )
+        raise UsageError(_why_no_axis(options))
     return axes, {name: values[0] for name, values in options.items() if len(values) == 1}
+
+
+def _why_no_axis(options: dict[str, list[Any]]) -> str:
+    """What has one value is named, with a way to give it more, and the command that takes one."""
+    needed = "a sweep needs a flag with several values, such as"
+    typed = {
+        f"--{label_of(name)}": show_value(values[0])
+        for name, values in options.items()
+        if values and (name, values) != ("speedup", ["1"])
+    }
+    if not typed:
+        return f"{needed} --max-num-seqs 64,128,256 or --max-num-batched-tokens 2048:16384:x2"
+    single = " ".join(f"{name} {value}" for name, value in typed.items())
+    return (
+        f"{needed} --max-num-seqs 64,128,256, and each here has one: {single}. Give one of them "
+        "more, or replay that with `schedbench replay TRACE`, which takes one value each"
+    )
 
 
 def _plan(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schedbench.cli.again import hint
+from schedbench.cli.again import hint, refuse_what_is_none
 from schedbench.cli.configure import Settings, settle
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.jobs import Jobs
@@ -139,6 +139,7 @@ def tune(
     """
     from schedbench.cli.tune_run import find_rate, search_flags
 
+    refuse_what_is_none(searching.resume, "tune")
     if load.slo is None and searching.goal in (GoalName.GOODPUT, GoalName.MAX_RATE):
         raise UsageError(
             f"--goal {searching.goal.value} is about an SLO: give one, such as --slo "

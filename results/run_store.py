@@ -28,6 +28,9 @@ from schedbench.results.pass_log import (
 RUNS: Final = Path("runs")
 MANIFEST: Final = "manifest.json"
 SUMMARY: Final = "summary.json"
+SWEEP: Final = "sweep.json"
+POINTS: Final = "points"
+"""Of a sweep's folder: what it is about, and its run folders."""
 _FLAGS_DIGITS: Final = 8
 _LONGEST_TRACE_NAME: Final = 60
 

@@ -20,7 +20,7 @@ from schedbench.results.pass_log import (
     request_columns,
 )
 from schedbench.results.pass_metrics import told_metrics
-from schedbench.results.run_store import MANIFEST, RUNS, SUMMARY
+from schedbench.results.run_store import MANIFEST, POINTS, RUNS, SUMMARY, SWEEP
 
 OWN_FLAGS = (
     "speedup",
@@ -46,10 +46,7 @@ class StoredRun:
         """Raises RunStoreError where there is no run, a damaged one, or one of another version."""
         folder = Path(path)
         if not (folder / MANIFEST).is_file():
-            raise RunStoreError(
-                f"{folder} is not a run: it has no {MANIFEST}. "
-                "Name a folder that `schedbench replay` wrote."
-            )
+            raise RunStoreError(_why_no_run(folder))
         manifest = _read_json(folder / MANIFEST)
         _check_version(folder, manifest.get("schema_version"))
         if not manifest.get("complete") and not allow_incomplete and "recording" not in manifest:
@@ -169,6 +166,25 @@ def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> Stored
     kind = "run" if allow_incomplete else "complete run"
     raise RunStoreError(
         f"{root} holds no {kind}. Make one with `schedbench replay`, or name a run folder."
+    )
+
+
+def _why_no_run(folder: Path) -> str:
+    """A sweep holds runs, so one of them is named."""
+    if not folder.exists():
+        return f"{folder} is not a run: there is no such folder. Name one that a replay wrote."
+    if not (folder / SWEEP).is_file():
+        return (
+            f"{folder} is not a run: it has no {MANIFEST}. "
+            "Name a folder that `schedbench replay` wrote."
+        )
+    points = sorted(path.parent for path in (folder / POINTS).glob(f"*/{MANIFEST}"))
+    if not points:
+        return f"{folder} is a sweep or a search, not a run, and holds none yet. Let it go on."
+    many = f" ({len(points)} in all)" if len(points) > 1 else ""
+    return (
+        f"{folder} is a sweep or a search, not a run: its runs are the folders in "
+        f"{folder / POINTS}. Name one, such as {points[0]}{many}."
     )
 
 

@@ -16,8 +16,8 @@ import orjson
 
 from schedbench.errors import OutputError, RunStoreError
 from schedbench.results.files import write_json, writing
-from schedbench.results.report.sweep_folder import POINT_LOG, POINTS, SWEEP
-from schedbench.results.run_store import RUNS
+from schedbench.results.report.sweep_folder import POINT_LOG
+from schedbench.results.run_store import POINTS, RUNS, SWEEP
 from schedbench.results.setting_text import option_text, value_text
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from typing import Any, Final
 import orjson
 
 from schedbench.errors import RunStoreError
+from schedbench.results.run_store import MANIFEST, POINTS, SWEEP
 from schedbench.results.stored_run import StoredRun
 from schedbench.results.sweep_sheet import SweepPoint
 
-SWEEP: Final = "sweep.json"
 TUNE: Final = "tune.json"
-POINTS: Final = "points"
 POINT_LOG: Final = "points.jsonl"
 NOT_THERE: Final = "no run: the sweep ended before it"
 
@@ -134,7 +133,7 @@ def _runs(
     """The runs by their point: as the sweep noted it, else as their manifests have it."""
     keys = {each["folder"]: key for key, each in noted.items() if "folder" in each}
     found = {}
-    for path in sorted((folder / POINTS).glob("*/manifest.json")):
+    for path in sorted((folder / POINTS).glob(f"*/{MANIFEST}")):
         run = StoredRun.open(path.parent, allow_incomplete=True)
         found[keys.get(path.parent.name) or _key(_flags_at(run, axes))] = run
     return found

@@ -90,6 +90,15 @@ def test_what_is_no_run_is_refused_by_name(cli: Cli) -> None:
     assert "empty is not a run" in ran.err
 
 
+def test_what_is_asked_about_is_looked_for_before_the_page_that_is_there(
+    cli: Cli, run: Path
+) -> None:
+    Path("report.html").write_text("an earlier page")
+    assert "nope is not a run: there is no such folder" in cli("report", "nope").err
+    assert "report.html is there already" in cli("report", run).err
+    assert Path("report.html").read_text() == "an earlier page"
+
+
 def test_a_folder_that_cannot_be_written_to_is_named(cli: Cli, run: Path) -> None:
     ran = cli("report", run, "-o", "missing/page.html")
     assert ran.code == 4

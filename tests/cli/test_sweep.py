@@ -204,7 +204,32 @@ def test_a_sweep_is_not_resumed_with_another_trace(cli: Cli, small: Path) -> Non
     ran = cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--resume", "kept", "--limit", "9")
     assert ran.code == 2
     assert "holds a sweep of another trace" in ran.err
-    assert "is no sweep" in cli("sweep", small, "--max-num-seqs", "4,8", "--resume", ".").err
+    assert (
+        "--resume .: that folder has no sweep.json"
+        in cli("sweep", small, "--max-num-seqs", "4,8", "--resume", ".").err
+    )
+
+
+def test_a_sweep_in_the_place_of_a_run_or_a_trace_is_named_with_what_to_do(
+    cli: Cli, small: Path
+) -> None:
+    cli("sweep", small, *FIXED, "--max-num-seqs", "4,8", "--out", "kept")
+    (first, *_) = sorted(Path("kept/points").iterdir())
+    for words in (
+        ("explain", "kept"),
+        ("compare", "kept", first),
+        ("compare", "kept", "--by", "client"),
+    ):
+        ran = cli(*words)
+        assert ran.code == 2
+        assert f"Name one, such as {first} (2 in all)" in ran.err
+    assert cli("explain", first, "--no-what-if").code == 0
+    replayed = cli("replay", first)
+    assert replayed.code == 2
+    assert f"{first}: is a run, no trace" in replayed.err
+    assert f"`schedbench explain {first}`" in replayed.err
+    assert f"or name its trace, {small}," in replayed.err
+    assert "kept: is a sweep or a search, no trace" in cli("replay", "kept").err
 
 
 def test_a_folder_is_never_written_over(cli: Cli, small: Path) -> None:

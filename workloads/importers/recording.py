@@ -53,6 +53,9 @@ def refuse_what_is_none(path: str | os.PathLike[str], *, is_asked: bool) -> None
         TraceError: a folder that is none, with the recordings in it; a file, where `is_asked`.
     """
     folder = Path(path)
+    if told := _written_here(folder):
+        found, remedy = told
+        raise Place(str(folder)).refuse_input(found, remedy)
     form = f"a recording is a folder with {MANIFEST} and added/ in it"
     if folder.is_dir():
         inside = sorted(each for each in folder.iterdir() if is_recording(each))
@@ -63,9 +66,29 @@ def refuse_what_is_none(path: str | os.PathLike[str], *, is_asked: bool) -> None
         raise Place(str(folder)).refuse_input(f"is no recording: {form}", "Name that folder")
 
 
+def _written_here(folder: Path) -> tuple[str, str] | None:
+    """What a folder of results is, and what to do with it; None for any other."""
+    is_run = (folder / "passes").is_dir()
+    about = _manifest_of(folder) if is_run else _json_of(folder / "sweep.json")
+    if about is None:
+        return None
+    path = (about.get("trace") or {}).get("path")
+    again = f", or name its trace, {path}, to replay that again" if path else ""
+    if is_run:
+        return "is a run, no trace", f"`schedbench explain {folder}` says why it went so{again}"
+    return (
+        "is a sweep or a search, no trace",
+        f"`schedbench report {folder}` makes a page of it{again}",
+    )
+
+
 def _manifest_of(folder: Path) -> dict[str, Any] | None:
+    return _json_of(folder / MANIFEST)
+
+
+def _json_of(path: Path) -> dict[str, Any] | None:
     try:
-        found = orjson.loads((folder / MANIFEST).read_bytes())
+        found = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
     return found if isinstance(found, dict) else None
