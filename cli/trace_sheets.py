@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from schedbench.workloads.spread import Spread
     from schedbench.workloads.trace import Trace
 
-_NS = 10**9
 _POINTS = ("n", "mean", "min", "p50", "p90", "p99", "max")
 
 
 def written_view(trace: "Trace", path: Path, told: Sequence[tuple[str, str]] = ()) -> View:
     """What was written: requests, span, digest."""
+    from schedbench.workloads.arrival_profile import arrival_rate, rate_text
+
     arrivals = trace.column("arrival_ns")
     span_ns = 0 if arrivals is None else int(arrivals.max())
-    rate = f", {number(trace.num_requests * _NS / span_ns)} a second" if span_ns else ""
+    found = arrival_rate(trace.num_requests, span_ns)
+    rate = "" if found is None else f", {rate_text(found)}"
     data = {
         "path": str(path),
         "requests": trace.num_requests,
@@ -117,11 +119,13 @@ def histogram(title: str, lines: Sequence[str]) -> Sheet:
 
 
 def _arrivals(found: "Description") -> str:
+    from schedbench.workloads.arrival_profile import rate_text
+
     profile = found.arrivals
     if profile.rate_per_s is None:
         return "all at once"
     tick = f", clock tick {duration(profile.tick_ns)}" if profile.tick_ns else ""
-    return f"{number(profile.rate_per_s)} a second over {duration(profile.duration_ns)}{tick}"
+    return f"{rate_text(profile.rate_per_s)} over {duration(profile.duration_ns)}{tick}"
 
 
 def _burstiness(found: "Description") -> str:

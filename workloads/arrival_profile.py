@@ -14,6 +14,7 @@ NS_PER_S = 1_000_000_000
 PROFILE_WINDOWS = 60
 _DISPERSION_WINDOWS_NS = (NS_PER_S, 10 * NS_PER_S, 60 * NS_PER_S)
 _LEAST_WINDOWS = 10  # fewer say nothing about a variance
+_LEAST_WITH_DECIMALS, _TWO_DECIMALS_BELOW, _ONE_DECIMAL_BELOW = 0.1, 10, 1000  # of a rate
 _TICK_SLACK = 0.01  # of a tick: what a clock may jitter
 _TICK_SHARE = 0.95  # of the gaps must be whole ticks
 
@@ -42,6 +43,19 @@ class ArrivalProfile:
     counts: npt.NDArray[np.int64]
 
 
+def arrival_rate(requests: int, span_ns: int) -> float | None:
+    """Requests a second, of gaps between arrivals; None where there are no two instants."""
+    return (requests - 1) * NS_PER_S / span_ns if span_ns else None
+
+
+def rate_text(rate: float) -> str:
+    """As it is told of a trace everywhere: three digits, or all of a whole number."""
+    if rate < _LEAST_WITH_DECIMALS:
+        return f"{rate:.2g} a second"
+    decimals = 2 if rate < _TWO_DECIMALS_BELOW else 1 if rate < _ONE_DECIMAL_BELOW else 0
+    return f"{rate:,.{0 if rate.is_integer() else decimals}f} a second"
+
+
 def profile_arrivals(arrivals: Times) -> ArrivalProfile:
     """Arrivals are sorted and begin at 0. Rate and CV are None where there are no two instants."""
     duration = int(arrivals[-1])
@@ -50,7 +64,7 @@ def profile_arrivals(arrivals: Times) -> ArrivalProfile:
     cv = float(gaps.std() / gaps.mean()) if duration else None
     return ArrivalProfile(
         duration_ns=duration,
-        rate_per_s=gaps.size * NS_PER_S / duration if duration else None,
+        rate_per_s=arrival_rate(arrivals.size, duration),
         gaps_ns=spread(gaps),
         gap_cv=cv,
         dispersion=tuple(_dispersions(arrivals, duration)),

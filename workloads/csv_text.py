@@ -14,6 +14,7 @@ from schedbench.workloads.place import Place, shown
 
 _BLOCK_BYTES = 1 << 24
 _DELIMITERS = ",\t;"
+_IS_DATA = re.compile(r"[-+\d.,:/TZ\s]*\d[-+\d.,:/TZeE\s]*")  # a number or a date
 _LINE_END = re.compile("[\r\n]")
 _NOT_UTF8 = re.compile(r"CSV column #\d+: Row #(\d+): .*invalid UTF8")
 _BROKEN_ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
@@ -42,12 +43,28 @@ def names_in(header: str) -> list[str]:
 def read_csv_text(source: Source, names: Sequence[str]) -> Iterator[tuple[Place, pa.Table]]:
     """The named columns as text, the empty text where a value is missing. Raises TraceError."""
     header = header_line(source)
+    if not set(names) <= set(names_in(header)):
+        refuse_headless(source)
     refuse_missing(names, names_in(header), source.place)
     place = in_lines(source, skip_lines=1)
     with faults(place), source.stream() as stream:
         for batch in _batches(stream, names, delimiter_of(header), place):
             yield place, pa.Table.from_batches([batch])
             place = place.moved(batch.num_rows)
+
+
+def refuse_headless(source: Source) -> None:
+    """Raises TraceError where every name of a text file's first line looks like data."""
+    header = header_line(source)
+    names = [name.strip() for name in names_in(header)]
+    if not names or not all(_IS_DATA.fullmatch(name) for name in names):
+        return
+    unit = "datetime" if "-" in names[0][1:] or "/" in names[0] else "s"
+    raise source.place.refuse_input(
+        f"has no header: its first line looks like data ({shown(header)})",
+        "Put a line of names above it, one for each column, such as ts,isl,osl, and say which "
+        f"they are: --map arrival=ts:{unit},prompt=isl,output=osl",
+    )
 
 
 def refuse_missing(names: Sequence[str], found: Sequence[str], place: Place) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,21 @@ def test_a_check_shows_arrivals_over_time_and_names_the_first_rows_of_a_finding(
     assert [(each["rows"], each["first_rows"]) for each in found] == [(7, [0, 2, 3, 4, 5])]
     alone = cli(*asked[:-1], "91", "--limit", "2")
     assert "1 output passes 91 tokens and will end there, as in vLLM (row 0)" in alone.out
+
+
+@pytest.mark.parametrize("step_s", [0.0007, 0.03, 0.7, 1, 3, 70])
+def test_a_trace_has_one_rate_wherever_it_is_told(cli: Cli, tmp_path: Path, step_s: float) -> None:
+    path = tmp_path / "log.csv"
+    lines = "".join(f"{at * step_s:.4f},90,4\n" for at in (0, 1, 2, 3, 7, 11, 13))
+    path.write_text(f"ts,isl,osl\n{lines}")
+    named = (path, "--map", "arrival=ts:s,prompt=isl,output=osl")
+    rates: list[str] = []
+    for words in (("check",), ("describe",), ("import", "-o", tmp_path / "t.parquet")):
+        ran = cli("trace", *words, *named)
+        rates += re.findall(r"([\d,.]+) a second", ran.err + ran.out)
+    assert len(rates) == 5  # twice by each, but once by an import
+    assert len(set(rates)) == 1
+    assert float(rates[0].replace(",", "")) == pytest.approx(6 / (13 * step_s), rel=0.05)
 
 
 def test_a_description_has_lengths_rate_and_plots(cli: Cli, small: Path) -> None:

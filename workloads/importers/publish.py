@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from schedbench.errors import UsageError
 from schedbench.workloads.arrays import required
+from schedbench.workloads.arrival_profile import arrival_rate, rate_text
 from schedbench.workloads.files import Source, faults
 from schedbench.workloads.importers.columns_of import replaced
 from schedbench.workloads.importers.draft import Draft, Importer
@@ -112,7 +113,8 @@ def _summary(table: pa.Table, draft: Draft) -> str:
     """Requests, duration and rate: what a wrong time unit shows in first."""
     span_ns = pc.max(table.column("arrival_ns")).as_py()
     rows = table.num_rows
-    rate = f" over {_duration(span_ns)}, {rows / span_ns * _NS:.3g} a second" if span_ns else ""
+    found = arrival_rate(rows, span_ns)
+    rate = "" if found is None else f" over {_duration(span_ns)}, {rate_text(found)}"
     return f"{counted(rows, 'request')}{rate}; times read as {draft.clock.told()}"
 
 

@@ -3,6 +3,7 @@
 import os
 
 from schedbench.errors import UsageError
+from schedbench.workloads.csv_text import refuse_headless
 from schedbench.workloads.files import Source, faults, find
 from schedbench.workloads.importers.azure import AZURE
 from schedbench.workloads.importers.bailian import BAILIAN
@@ -18,7 +19,7 @@ from schedbench.workloads.importers.recording import (
     refuse_what_is_none,
 )
 from schedbench.workloads.importers.vllm_spans import VLLM_SPANS
-from schedbench.workloads.sniff import OWN_FORMAT, describe_head, sniff
+from schedbench.workloads.sniff import OWN_FORMAT, describe_head, kind_of, sniff
 from schedbench.workloads.store import read_trace
 from schedbench.workloads.trace import Trace
 
@@ -67,6 +68,8 @@ def import_trace(
     source = find(path)
     named = fmt or ("columns" if options.mapping else sniff(path))
     if named is None:
+        if kind_of(source) == "csv":
+            refuse_headless(source)
         found = f"is of no format known here; it holds {describe_head(source)}"
         raise source.place.refuse_input(found, _remedy(source))
     if named == OWN_FORMAT:
