@@ -23,7 +23,10 @@ HEAD = """# Questions
 
 What people ask of vLLM's scheduler, the command that answers it, and what it prints. The page is
 made by `docs/make_questions.py`; every output is that of the command above it, on the traces below.
-The commands can be typed as they stand, from top to bottom, from the root of the repository on.
+The commands can be typed as they stand, from top to bottom, from the root of the repository on; 17
+runs a model and needs the extra `torch` (`pip install '.[torch]'`). A second pass needs another
+folder than `build/questions`, since nothing is written over: a trace is with `--force`, and a run
+takes another `--out`.
 Times are those of the roofline for Llama-3.1-8B on an H100, an estimate, unless it says otherwise.
 The same on public traces: [public-traces.md](public-traces.md).
 
@@ -239,7 +242,8 @@ QUESTIONS = (
         ),
         (
             "Real passes of a tiny model on a CPU ([gpu.md](gpu.md)): whose the time was, how "
-            "far each pass is from what its work should take, and how many are beyond it."
+            "far each pass is from what its work should take, and how many are beyond it. It needs "
+            "the extra `torch`."
         ),
         needs="torch",
     ),

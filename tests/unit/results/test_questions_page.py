@@ -17,6 +17,13 @@ WRITES = ("-o", "--out", "--baseline", ">")
 PAGE = (DOCS / "questions.md").read_text(encoding="utf-8")
 
 
+def test_the_page_begins_as_its_maker_has_it_and_names_what_a_question_needs() -> None:
+    assert PAGE.startswith(MADE["HEAD"])
+    for question in MADE["QUESTIONS"]:
+        assert not question.needs or f"`{question.needs}`" in question.look
+        assert not question.needs or f"{question.number}\nruns a model" in MADE["HEAD"]
+
+
 def test_there_are_twenty_two_questions() -> None:
     assert [each.number for each in MADE["QUESTIONS"]] == list(range(1, 23))
 
@@ -24,6 +31,7 @@ def test_there_are_twenty_two_questions() -> None:
 @pytest.mark.parametrize("question", MADE["QUESTIONS"], ids=lambda each: str(each.number))
 def test_every_question_is_answered_by_the_output_of_its_commands(question: object) -> None:
     section = MADE["section_in"](PAGE, question)
+    assert question.look in section  # type: ignore[attr-defined]
     printed = section
     assert all(f"$ {line}\n" in section for line in question.brings)  # type: ignore[attr-defined]
     for command in question.commands:  # type: ignore[attr-defined]
