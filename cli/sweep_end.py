@@ -50,7 +50,9 @@ def show(
         return
     title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
     finished = [each.summary for each in points if each.summary is not None]
-    view = sweep_view(points, title, warn_sweep(finished) if finished else ())
+    warnings = warn_sweep(finished) if finished else ()
+    is_whole = len(points) == len(plan.points())
+    view = sweep_view(points, title, warnings, is_grid=is_whole)
     view = named(view, release_of(plan.flags, plan.axes))
     if pairs := upgrades(plan, outcomes):
         sheets, found = upgrade_sheets(trace, plan, pairs, looks=causes, workers=workers)

@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import re
@@ -6,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,8 @@ from schedbench.cli.flag_lists import spelled_out
 from schedbench.cli.sweep_end import worth_comparing
 from schedbench.results.report.sweep_folder import open_sweep
 from schedbench.results.stored_run import StoredRun
-from schedbench.runner.sweep import Outcome
+from schedbench.runner.sweep import Outcome, Plan, run_sweep
+from schedbench.workloads.trace import Trace
 
 OWN_POLICY = """
 import schedbench
@@ -306,6 +309,22 @@ def test_a_flag_that_changes_nothing_is_named_and_nothing_to_compare(cli: Cli, s
     assert "--max-num-seqs made no difference" in same.out
     assert "best TTFT p99" not in same.err
     assert "made no difference" not in cli("sweep", small, *FIXED, "--max-num-seqs", "1,4").out
+
+
+def test_no_flag_is_named_idle_by_a_sweep_that_was_interrupted(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_two(trace: Trace, plan: Plan, **_: object) -> Iterator[Outcome]:
+        yield from itertools.islice(run_sweep(trace, plan, out=None), 2)
+        raise KeyboardInterrupt
+
+    words = ("sweep", small, *FIXED, "--max-num-seqs", "1,2", "--num-gpu-blocks", "2000,4000")
+    whole = cli(*words, "--no-store")
+    monkeypatch.setattr("schedbench.runner.sweep.run_sweep", first_two)
+    cut = cli(*words, "--no-store")
+    assert cut.code == 130
+    assert "--num-gpu-blocks made no difference" in whole.out
+    assert "made no difference" not in cut.out
 
 
 @given(
