@@ -34,7 +34,10 @@ EXPLAINED = {
         "Generated traces, whole processes for the length; replay calls for running requests and "
         "for block sizes, where the pool holds as many tokens whatever the block size."
     ),
-    "sweep": "The same 64 points with `--jobs 1` and `--jobs 2`, in turn.",
+    "sweep": (
+        "The same 64 points of the Azure hour as recorded, with `--jobs 1` and `--jobs 2`, in "
+        "turn. Two workers are two more processes to start, which weighs on a sweep of a few seconds."
+    ),
 }
 TRIED = (
     (

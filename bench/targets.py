@@ -57,7 +57,7 @@ def targets(sections: Results) -> Iterator[Target]:
                 yield _ratio("peers", entry, name, "at least", 1.0)
                 yield _ratio("peers", entry, name, "at least", 1.0, "wall_s")
     yield from _curves(sections)
-    for entry in _entries(sections, "sweep"):
+    for entry in _entries(sections, "sweep")[:1]:
         name = "1 at a time / 2 at a time"
         yield _ratio("sweep", entry, name, "at least", LEAST_FOR_TWO_CORES, "wall_s")
 
