@@ -36,7 +36,8 @@ EXPLAINED = {
     ),
     "sweep": (
         "The same 64 points of the Azure hour as recorded, with `--jobs 1` and `--jobs 2`, in "
-        "turn. Two workers are two more processes to start, which weighs on a sweep of a few seconds."
+        "turn. Two workers are two more processes to start, which weighs on a sweep of a few "
+        "seconds."
     ),
 }
 TRIED = (
