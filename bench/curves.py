@@ -1,4 +1,4 @@
-"""How cost grows: with the trace's length, running requests, block size and prefix ids."""
+"""How cost grows: with the trace's length; with running requests, block size and prefix ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ QUICK_BLOCK_SIZES = (16, 64, 512)
 
 def measure(setting: Setting) -> list[Figures]:
     """An entry a curve."""
-    return [lengths(setting), running(setting), block_sizes(setting)]
+    return [running(setting), block_sizes(setting)]
+
+
+def measure_lengths(setting: Setting) -> list[Figures]:
+    """One entry."""
+    return [lengths(setting)]
 
 
 def lengths(setting: Setting) -> Figures:

@@ -14,7 +14,8 @@ Results = dict[str, Any]
 TITLES = {
     "real": "Against the real class, and the floor of writing the log",
     "peers": "Whole processes, start-up included",
-    "curves": "How cost grows",
+    "lengths": "How cost grows with the trace",
+    "curves": "How cost grows with what runs, and with the blocks",
     "sweep": "A sweep on two cores",
 }
 EXPLAINED = {
@@ -30,14 +31,15 @@ EXPLAINED = {
         "one plain `write_table`."
     ),
     "peers": "Each is started from nothing and does the whole trace on one replica.",
+    "lengths": "Generated traces of a stable load, whole processes.",
     "curves": (
-        "Generated traces, whole processes for the length; replay calls for running requests and "
-        "for block sizes, where the pool holds as many tokens whatever the block size."
+        "Replay calls: as many requests running as there are seats, nearly always; and the pool's "
+        "tokens the same whatever the block size."
     ),
     "sweep": (
         "The same 64 points of the Azure hour as recorded, with `--jobs 1` and `--jobs 2`, in "
-        "turn. Two workers are two more processes to start, which weighs on a sweep of a few "
-        "seconds."
+        "turn, passes timed by the default roofline. Two workers are two more processes to "
+        "start, which weighs on a sweep of a few seconds."
     ),
 }
 TRIED = (

@@ -1,6 +1,6 @@
 """Measure everything and write the page: what `make bench` runs.
 
-python bench/speed.py --traces DIR [--quick] [--only real,peers,curves,sweep] [--rounds 3]
+python bench/speed.py --traces DIR [--quick] [--only real,peers,lengths,curves,sweep] [--rounds 3]
 
 A section that is measured again takes the place of the old one; every ratio is of one section,
 so of one run. Results go to bench/results.json and docs/performance.md, those of a quick run to
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SECTIONS: dict[str, Callable[[Setting], list[dict[str, Any]]]] = {
     "real": versus_real.measure,
     "peers": versus_peers.measure,
+    "lengths": curves.measure_lengths,
     "curves": curves.measure,
     "sweep": sweeps.measure,
 }

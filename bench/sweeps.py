@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cases import COST, REAL_CASES
+from cases import REAL_CASES
 from contest import Figures, alternate, ratio, told, whole_process
 from setting import SCHEDBENCH, Setting
 
@@ -22,7 +22,8 @@ ROUNDS = 5
 def measure(setting: Setting) -> list[Figures]:
     """The whole hour, and a part of it, on which the start of the workers weighs more.
 
-    The clock decides, for that is what a second core is for.
+    Times are those of the default, the roofline. The clock decides, for that is what a second core
+    is for.
     """
     if setting.quick:
         return [_points("64 points", QUICK, setting)]
@@ -41,7 +42,7 @@ def _points(name: str, requests: int | None, setting: Setting) -> Figures:
         *("--num-gpu-blocks", str(case.num_gpu_blocks)),
         *("--max-model-len", str(case.max_model_len), "--no-async-scheduling"),
         *("--max-num-seqs", SEATS, "--max-num-batched-tokens", BUDGETS),
-        *("--cost", COST, "--no-store", "--json"),
+        *("--no-store", "--json"),
     ]
     contestants = {
         f"{jobs} at a time": partial(whole_process, [*command, "--jobs", str(jobs)], setting.log)

@@ -56,14 +56,14 @@ def targets(sections: Results) -> Iterator[Target]:
             if name.startswith("dynamo"):
                 yield _ratio("peers", entry, name, "at least", 1.0)
                 yield _ratio("peers", entry, name, "at least", 1.0, "wall_s")
-    yield from _curves(sections)
+    yield from _lengths(sections)
     for entry in _entries(sections, "sweep")[:1]:
         name = "1 at a time / 2 at a time"
         yield _ratio("sweep", entry, name, "at least", LEAST_FOR_TWO_CORES, "wall_s")
 
 
-def _curves(sections: Results) -> Iterator[Target]:
-    for entry in _entries(sections, "curves"):
+def _lengths(sections: Results) -> Iterator[Target]:
+    for entry in _entries(sections, "lengths"):
         if "exponent" in entry:
             low, high = entry["exponent_between"]
             what = f"exponent of CPU time, {low:,} to {high:,} requests"
@@ -79,7 +79,7 @@ def _entries(sections: Results, name: str) -> list[Results]:
 
 
 def _single(entry: Results, what: str, wanted: float, found: float) -> Target:
-    return Target("curves", entry["name"], what, "at most", wanted, found, found, found, 1)
+    return Target("lengths", entry["name"], what, "at most", wanted, found, found, found, 1)
 
 
 def _ratio(

@@ -1,5 +1,6 @@
 """Columns of Arrow tables as numpy arrays, and sums that cannot overflow."""
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,6 +23,11 @@ def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(table.column(name).to_numpy(), dtype=np.int64)
 
 
+def narrow(table: pa.Table, name: str) -> npt.NDArray[np.signedinteger[Any]]:
+    """The same, as wide as the column is: of a long one, half as much to hold."""
+    return np.asarray(table.column(name).to_numpy())
+
+
 def known(table: pa.Table, name: str, among: Mask) -> Ints:
     """The values of a column that are not null, of the rows in `among`."""
     return np.asarray(table.column(name).filter(pa.array(among)).drop_null(), dtype=np.int64)
@@ -31,10 +37,10 @@ def is_known(table: pa.Table, name: str) -> Mask:
     return np.asarray(pc.is_valid(table.column(name)), dtype=np.bool_)
 
 
-def codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
     """A column of labels: each row's place in the list of labels, NO_LABEL for a null."""
     column = table.column(name).unify_dictionaries().combine_chunks()
-    indices = np.asarray(pc.fill_null(column.indices, NO_LABEL), dtype=np.int64)
+    indices = np.asarray(pc.fill_null(column.indices, NO_LABEL), dtype=np.int32)
     return indices, column.dictionary.to_pylist()
 
 
@@ -44,7 +50,7 @@ def is_label(table: pa.Table, name: str, *wanted: str) -> Mask:
     return np.isin(indices, [labels.index(label) for label in wanted if label in labels])
 
 
-def total(values: Ints, counts: Ints | None = None) -> int:
+def total(values: npt.NDArray[np.signedinteger[Any]], counts: Ints | None = None) -> int:
     """The exact sum of `values`, each taken `counts` times, also beyond 64 bits.
 
     Exact while the counts add up to less than 2**31.
@@ -53,9 +59,10 @@ def total(values: Ints, counts: Ints | None = None) -> int:
     return sum(_total(values[p], None if counts is None else counts[p]) for p in parts)
 
 
-def _total(values: Ints, counts: Ints | None) -> int:
+def _total(values: npt.NDArray[np.signedinteger[Any]], counts: Ints | None) -> int:
     if counts is None and len(values) and _LEAST <= values.min() <= values.max() <= _MOST:
         return int(values.sum())
+    values = values.astype(np.int64, copy=False)
     high, low = values >> _LOW_BITS, values & ((1 << _LOW_BITS) - 1)
     if counts is None:
         return (int(high.sum()) << _LOW_BITS) + int(low.sum())
@@ -64,11 +71,16 @@ def _total(values: Ints, counts: Ints | None) -> int:
 
 def weighted_mean(values: npt.NDArray[Any], weights: Ints) -> float | None:
     """`sum(value * weight) / sum(weight)`; None where nothing weighs anything."""
+    return weighted_mean_of(lambda part: values[part], weights)
+
+
+def weighted_mean_of(values_in: Callable[[slice], npt.NDArray[Any]], weights: Ints) -> float | None:
+    """The same, of values that are worked out a part at a time."""
     weight = total(weights)
     if not weight:
         return None
-    parts = (slice(first, first + PART_ROWS) for first in range(0, len(values), PART_ROWS))
-    return float(sum((values[p] * weights[p].astype(np.float64)).sum() for p in parts) / weight)
+    parts = (slice(first, first + PART_ROWS) for first in range(0, len(weights), PART_ROWS))
+    return float(sum((values_in(p) * weights[p].astype(np.float64)).sum() for p in parts) / weight)
 
 
 def tallied(values: Ints, counts: Ints | None) -> tuple[Ints, Ints | None]:
@@ -99,5 +111,5 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def largest(values: Ints) -> int | None:
+def largest(values: npt.NDArray[np.signedinteger[Any]]) -> int | None:
     return int(values.max()) if values.size else None

@@ -80,10 +80,10 @@ def summarize_timings(timings: pa.Table) -> dict[str, Any]:
 
 def _span(passes: pa.Table, requests: pa.Table) -> tuple[int, int]:
     """From the first arrival to the end of the last pass, ns."""
-    starts = ints(passes, "start_ns")
+    starts, durations = passes.column("start_ns"), passes.column("duration_ns")
     at = ints(requests, "arrival_ns")
-    begin = int(at.min()) if at.size else int(starts[0]) if starts.size else 0
-    end = int(starts[-1] + ints(passes, "duration_ns")[-1]) if starts.size else begin
+    begin = int(at.min()) if at.size else starts[0].as_py() if len(starts) else 0
+    end = starts[-1].as_py() + durations[-1].as_py() if len(starts) else begin
     return begin, max(begin, end)
 
 

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,9 +14,11 @@ from schedbench.results.arrays import (
     ints,
     is_label,
     largest,
+    narrow,
     ratio,
     total,
     weighted_mean,
+    weighted_mean_of,
 )
 from schedbench.results.spread import spread
 
@@ -125,17 +128,23 @@ def _by_label(passes: pa.Table, name: str, duration: Ints) -> dict[str, dict[str
 
 
 def _budget(passes: pa.Table, duration: Ints) -> dict[str, float | None]:
-    spent, budget = ints(passes, "tokens_scheduled"), ints(passes, "token_budget")
-    each = np.divide(spent, budget, out=np.zeros(len(spent)), where=budget > 0)
+    spent, budget = narrow(passes, "tokens_scheduled"), narrow(passes, "token_budget")
+
+    def shares(part: slice) -> npt.NDArray[np.float64]:
+        whole = budget[part]
+        found = np.zeros(len(whole))
+        np.divide(spent[part], whole, out=found, where=whole > 0)
+        return found
+
     return {
         "tokens_max": largest(budget),
         "used_share": ratio(total(spent), total(budget)),
-        "used_share_of_time": weighted_mean(each, duration),
+        "used_share_of_time": weighted_mean_of(shares, duration),
     }
 
 
 def _kv_blocks(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
-    used, free = ints(passes, "kv_blocks_used"), ints(passes, "kv_blocks_free")
+    used, free = narrow(passes, "kv_blocks_used"), narrow(passes, "kv_blocks_free")
     pool = largest(used + free)
     mean, most = weighted_mean(used, duration), largest(used)
     return {
@@ -146,12 +155,12 @@ def _kv_blocks(passes: pa.Table, duration: Ints) -> dict[str, float | int | None
 
 
 def _queues(passes: pa.Table, duration: Ints) -> dict[str, float | int | None]:
-    waiting = ints(passes, "waiting") + ints(passes, "skipped_waiting")
+    waiting = narrow(passes, "waiting") + narrow(passes, "skipped_waiting")
     return {
-        "running_mean": weighted_mean(ints(passes, "running"), duration),
+        "running_mean": weighted_mean(narrow(passes, "running"), duration),
         "waiting_mean": weighted_mean(waiting, duration),
         "waiting_max": largest(waiting),
-        **{f"{name}_max": largest(ints(passes, name)) for name in LARGEST},
+        **{f"{name}_max": largest(narrow(passes, name)) for name in LARGEST},
     }
 
 
@@ -160,9 +169,9 @@ def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
 
     And how long decodes had to wait for their pass, where they were alone and where they were not.
     """
-    prefills = ints(passes, "prefill_tokens") > 0
-    decodes = ints(passes, "spec_tokens") > 0
-    decoding = ints(passes, "decode_tokens")
+    prefills = narrow(passes, "prefill_tokens") > 0
+    decodes = narrow(passes, "spec_tokens") > 0
+    decoding = narrow(passes, "decode_tokens")
     decodes |= decoding > 0
     kinds = {
         "decode": decodes & ~prefills,
@@ -173,6 +182,8 @@ def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
     return {
         "batch": {name: _part(chosen, duration) for name, chosen in kinds.items()},
         "mixed_share": ratio(int(kinds["mixed"].sum()), passes.num_rows),
-        "decode_pass_ns": spread(duration[kinds["decode"]], decoding[kinds["decode"]]),
-        "mixed_pass_ns": spread(duration[kinds["mixed"]], decoding[kinds["mixed"]]),
+        **{
+            f"{name}_pass_ns": spread(duration[kinds[name]], decoding[kinds[name]].astype(np.int64))
+            for name in ("decode", "mixed")
+        },
     }

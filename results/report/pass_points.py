@@ -67,7 +67,7 @@ def pass_points(passes: pa.Table, most: int) -> PassPoints:
         name: codes_or_ints[held]
         for name, codes_or_ints in (
             *((name, ints(passes, name)) for name in _numbers(passes)),
-            *((name, places) for name, (places, _) in labels.items()),
+            *((name, places.astype(np.int64)) for name, (places, _) in labels.items()),
         )
     }
     columns |= {
