@@ -114,7 +114,9 @@ def _one_hit_less(right: Callable[..., Any]) -> Callable[..., Any]:
 
 def _freed_from_the_front(right: Callable[..., Any]) -> Callable[..., Any]:
     def free(manager: Any, request: Any) -> Any:  # noqa: ANN401
-        request.block_ids.reverse()
+        hashed = request.num_cached_blocks  # which blocks those are, the fault leaves alone
+        ids = request.block_ids
+        request.block_ids = [*ids[:hashed][::-1], *ids[hashed:][::-1]]
         return right(manager, request)
 
     return free
