@@ -72,6 +72,16 @@ TRIED = (
         ),
     ),
     (
+        ("length of the trace",),
+        (
+            "Memory. A replay of ten million requests holds the trace and what runs, some 0.6 GB; "
+            "the peak comes after it, when the run is summed up: a column of its passes is read at "
+            "a time, and a few of them are held together. Tried: columns as wide as they are "
+            "stored, shares and times worked out in parts, what a column took given back before "
+            "the next. It would take sums over parts of the log in place of columns."
+        ),
+    ),
+    (
         ("Mooncake conversation",),
         (
             "Prefixes. The peer keeps no log and shares blocks by its own rules; ours keeps "

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schedbench.results.arrays import (
+    PART_ROWS,
     Ints,
     Mask,
     codes,
@@ -116,7 +117,9 @@ def told_metrics(passes: pa.Table) -> dict[str, Any]:
 
 def _part(chosen: Mask, duration: Ints) -> dict[str, int]:
     """How many passes were of a kind, and how long they took together."""
-    return {"passes": int(chosen.sum()), "ns": total(duration[chosen])}
+    parts = (slice(first, first + PART_ROWS) for first in range(0, len(chosen), PART_ROWS))
+    ns = sum(total(duration[part][chosen[part]]) for part in parts)
+    return {"passes": int(chosen.sum()), "ns": ns}
 
 
 def _by_label(passes: pa.Table, name: str, duration: Ints) -> dict[str, dict[str, int]]:
@@ -183,7 +186,7 @@ def _batches(passes: pa.Table, duration: Ints) -> dict[str, Any]:
         "batch": {name: _part(chosen, duration) for name, chosen in kinds.items()},
         "mixed_share": ratio(int(kinds["mixed"].sum()), passes.num_rows),
         **{
-            f"{name}_pass_ns": spread(duration[kinds[name]], decoding[kinds[name]].astype(np.int64))
+            f"{name}_pass_ns": spread(duration, np.where(kinds[name], decoding, 0))
             for name in ("decode", "mixed")
         },
     }

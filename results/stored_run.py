@@ -151,6 +151,7 @@ class ColumnsOnDisk:
         self.num_rows = sum(pq.read_metadata(part).num_rows for part in parts)
 
     def column(self, name: str) -> pa.ChunkedArray:
+        pa.default_memory_pool().release_unused()  # else what the last one took stays taken
         if not self._parts:
             return self.schema.empty_table().column(name)
         tables = [_read_part(part, [name]) for part in self._parts]
