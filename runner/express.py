@@ -150,10 +150,9 @@ class ExpressReplay:
         recorder: Recorder,
         logs: tuple[Log, Log, Log],
         source: RequestSource,
-        express: Express | None = None,
     ) -> None:
         self.source = source
-        self.express = express or Express(config)
+        self.express = self._make(config)
         self.coming = Coming(trace, config.max_model_len)
         self.now_ns = 0
         self.num_finished = self.num_passes = 0
@@ -166,6 +165,10 @@ class ExpressReplay:
         self._rows = ExpressRows(logs, trace, config, recorder)
         self._pass = PassAsRun()
         self._closed = False
+
+    def _make(self, config: SchedulerConfig) -> Express:
+        """Make the scheduler of this way."""
+        return Express(config)
 
     def run(self, until_ns: int | None, tell: Callable[[int], None]) -> bool:
         """Replay until nothing is left to come, or `until_ns`; False if something is left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence  # noqa: TC003 - of a dataclass's field, wanted when compiled
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedbench.runner.cut import LONGEST_RUN, cut_run_ahead
 from schedbench.runner.express import ExpressReplay
@@ -16,12 +16,8 @@ from schedbench.sched.express_ahead import ExpressAhead
 from schedbench.sched.verdicts import Verdict  # noqa: TC001 - of a dataclass's field
 
 if TYPE_CHECKING:
-    from schedbench.results.row_buffer import Log
     from schedbench.results.run_rows import Integers
-    from schedbench.runner.record import Recorder
-    from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.workloads.trace import Trace
 
 
 @dataclass(slots=True)
@@ -48,18 +44,11 @@ class Pending:
 class ExpressAheadReplay(ExpressReplay):
     """As `ExpressReplay`; the pass scheduled last is always in flight."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        config: SchedulerConfig,
-        runner: Any,  # noqa: ANN401 - one that can tell the durations of a run
-        recorder: Recorder,
-        logs: tuple[Log, Log, Log],
-        source: RequestSource,
-    ) -> None:
-        self.ahead = ExpressAhead(config)
-        self.pending: Pending | None = None
-        super().__init__(trace, config, runner, recorder, logs, source, self.ahead)
+    pending: Pending | None = None
+
+    def _make(self, config: SchedulerConfig) -> ExpressAhead:
+        self.ahead = ExpressAhead(config)  # the base knows it as `express`
+        return self.ahead
 
     def _pending_stop(self) -> tuple[int, int] | None:
         pending = self.pending
