@@ -36,7 +36,7 @@ class DecisionDigest:
     def update(self, output: SchedulerOutput) -> int:
         stops = f"{output.running_stop.label} {output.admission_stop.label}"
         if not output.prefills and not output.victims:
-            return self.stops_are(stops)
+            return self.changed(b"", stops)
         changes = array("Q")
         resumed = set(output.scheduled_resumed_reqs)
         first_admission = len(output.prefills) - len(output.scheduled_new_reqs) - len(resumed)
@@ -51,25 +51,17 @@ class DecisionDigest:
 
         Changes are numbers of 64 bits: a kind, a row and what it takes, each.
         """
-        if not changes:
-            return self.stops_are(stops)
-        return self._chain(changes, stops)
-
-    def stops_are(self, stops: str) -> int:
-        """Note how the loops of a pass ended in which nothing else changed."""
-        if stops == self._stops:
-            return self.value
-        return self._chain(b"", stops)
-
-    def _chain(self, changes: bytes, stops: str) -> int:
         self.value = int.from_bytes(self._next(self._packed(), changes, stops), "little")
         return self.value
 
     def _next(self, value: bytes, changes: bytes, stops: str) -> bytes:
-        payload = value + changes
-        if stops != self._stops:
-            payload += stops.encode()
+        if stops == self._stops:
+            if not changes:
+                return value
+            payload = value + changes
+        else:
             self._stops = stops
+            payload = value + changes + stops.encode()
         return hashlib.blake2b(payload, digest_size=8).digest()
 
     def steps(
@@ -90,8 +82,7 @@ class DecisionDigest:
             changes = grants[begin:end]
             if place in victims:
                 changes += victim_changes(victims[place])
-            if changes or stops != self._stops:
-                value = self._next(value, changes, stops)
+            value = self._next(value, changes, stops)
             values.append(value)
         self.value = int.from_bytes(value, "little")
         return b"".join(values)

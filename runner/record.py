@@ -182,7 +182,7 @@ class Recorder:
         usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
         num_decodes, budget = run.num_decodes, self._scheduler.config.token_budget
         stop = run.stop
-        decisions = self.digest.stops_are(f"{Verdict.LIST_DONE.label} {stop.label}")
+        decisions = self.digest.changed(b"", f"{Verdict.LIST_DONE.label} {stop.label}")
         row = (
             *(self.num_passes, start_ns, first_ns, budget, num_decodes, 0, num_decodes, 0),
             *(run.context_tokens, num_decodes, num_decodes, run.num_running, run.num_waiting),
