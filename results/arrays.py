@@ -1,6 +1,6 @@
 """Columns of Arrow tables as numpy arrays, and sums that cannot overflow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -50,12 +50,17 @@ def is_label(table: pa.Table, name: str, *wanted: str) -> Mask:
     return np.isin(indices, [labels.index(label) for label in wanted if label in labels])
 
 
+def parts_of(length: int) -> Iterator[slice]:
+    """Where the parts of a long column lie."""
+    return (slice(first, first + PART_ROWS) for first in range(0, length, PART_ROWS))
+
+
 def total(values: npt.NDArray[np.signedinteger[Any]], counts: Ints | None = None) -> int:
     """The exact sum of `values`, each taken `counts` times, also beyond 64 bits.
 
     Exact while the counts add up to less than 2**31.
     """
-    parts = (slice(first, first + PART_ROWS) for first in range(0, len(values), PART_ROWS))
+    parts = parts_of(len(values))
     return sum(_total(values[p], None if counts is None else counts[p]) for p in parts)
 
 
@@ -79,7 +84,7 @@ def weighted_mean_of(values_in: Callable[[slice], npt.NDArray[Any]], weights: In
     weight = total(weights)
     if not weight:
         return None
-    parts = (slice(first, first + PART_ROWS) for first in range(0, len(weights), PART_ROWS))
+    parts = parts_of(len(weights))
     return float(sum((values_in(p) * weights[p].astype(np.float64)).sum() for p in parts) / weight)
 
 
@@ -89,13 +94,12 @@ def tallied(values: Ints, counts: Ints | None) -> tuple[Ints, Ints | None]:
     It is found out a part at a time: a run of ten million passes knows some thousand durations.
     """
     found, often = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for first in range(0, len(values), PART_ROWS):
-        part = slice(first, first + PART_ROWS)
+    for part in parts_of(len(values)):
         distinct, number = _tally(values[part], None if counts is None else counts[part])
         if 2 * len(distinct) > min(len(values), PART_ROWS):
             return values, counts
         both = np.concatenate((found, distinct)), np.concatenate((often, number))
-        found, often = _tally(*both) if first else both
+        found, often = _tally(*both) if part.start else both
     return found, often
 
 

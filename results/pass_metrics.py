@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schedbench.results.arrays import (
-    PART_ROWS,
     Ints,
     Mask,
     codes,
@@ -16,6 +15,7 @@ from schedbench.results.arrays import (
     is_label,
     largest,
     narrow,
+    parts_of,
     ratio,
     total,
     weighted_mean,
@@ -117,8 +117,7 @@ def told_metrics(passes: pa.Table) -> dict[str, Any]:
 
 def _part(chosen: Mask, duration: Ints) -> dict[str, int]:
     """How many passes were of a kind, and how long they took together."""
-    parts = (slice(first, first + PART_ROWS) for first in range(0, len(chosen), PART_ROWS))
-    ns = sum(total(duration[part][chosen[part]]) for part in parts)
+    ns = sum(total(duration[part][chosen[part]]) for part in parts_of(len(chosen)))
     return {"passes": int(chosen.sum()), "ns": ns}
 
 

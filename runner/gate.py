@@ -138,9 +138,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         if data.strip() and MARK not in data[:BEGINNING]:
             raise _no_baseline(path) from error
-        raise BrokenBaselineError(
-            f"{path} cannot be read: {error}. Make it again with --update"
-        ) from error
+        raise BrokenBaselineError(_unreadable(path, error)) from error
     except OSError as error:
         raise RunStoreError(f"{path} cannot be read: {error}. Give another --baseline") from error
     if not isinstance(found, dict) or "baseline_version" not in found:
@@ -150,6 +148,10 @@ def read_baseline(path: Path) -> dict[str, Any]:
             f"{path} is cut short: it lacks {', '.join(lacking)}. Make it again with --update"
         )
     return found
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    return f"{path} cannot be read: {error}. Make it again with --update"
 
 
 def _no_baseline(path: Path) -> RunStoreError:
@@ -200,9 +202,7 @@ def kept_passes(path: Path, baseline: Mapping[str, Any]) -> pa.Table | None:
     try:
         table = pq.read_table(beside, partitioning=None)
     except (pa.ArrowException, OSError) as error:
-        raise RunStoreError(
-            f"{beside} cannot be read: {error}. Make it again with --update"
-        ) from error
+        raise RunStoreError(_unreadable(beside, error)) from error
     return table if passes_digest(table) == baseline["digests"]["passes"] else None
 
 
