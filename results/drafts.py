@@ -13,10 +13,22 @@ import pyarrow as pa
 
 from schedbench.results.arrays import Ints, Mask, ints, is_label, ratio, total
 from schedbench.results.explain.words import counted
+from schedbench.results.parts import Rows, added_up, nulls
 from schedbench.results.units import number, percent
 
 BUDGET_SPENT: Final = "budget_spent"
 UNFIT: Final = ("padded_decode_unfit", BUDGET_SPENT)
+_COLUMNS: Final = (
+    "spec_tokens",
+    "decode_tokens",
+    "tokens_scheduled",
+    "token_budget",
+    "requests_scheduled",
+    "running",
+    "running_stop",
+    "admission_stop",
+    "duration_ns",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +41,42 @@ class DraftTerms:
     draft_rows: int = 0  # of them for each scheduled request, beside its tokens
 
 
-def is_told(passes: pa.Table) -> bool:
+def is_told(passes: Rows) -> bool:
     """Whether the log says what ended the loops; that of vLLM's own class does not."""
-    return not passes.column("running_stop").null_count
+    return not nulls(passes, ["running_stop"])["running_stop"]
 
 
-def draft_metrics(passes: pa.Table, terms: DraftTerms) -> dict[str, Any]:
+def draft_metrics(passes: Rows, terms: DraftTerms) -> dict[str, Any]:
     """How full the passes with drafts were, what of that was drafts, and who went without.
 
     `empty_tokens` are drafts that a decode could have had and had not; `cut_tokens` those of them
     in full passes.
     """
-    drafts, decodes = ints(passes, "spec_tokens"), ints(passes, "decode_tokens")
-    tokens, duration = ints(passes, "tokens_scheduled"), ints(passes, "duration_ns")
-    full = _is_full(passes, terms) & (drafts > 0)
-    empty = np.maximum(decodes * terms.num_speculative_tokens - drafts, 0)
-    left_out = ints(passes, "running") - ints(passes, "requests_scheduled")
+
+    def of(part: pa.Table) -> dict[str, int]:
+        drafts, decodes = ints(part, "spec_tokens"), ints(part, "decode_tokens")
+        is_full = _is_full(part, terms)
+        full = is_full & (drafts > 0)
+        empty = np.maximum(decodes * terms.num_speculative_tokens - drafts, 0)
+        left_out = ints(part, "running") - ints(part, "requests_scheduled")
+        return {
+            "wanted": total(decodes) * terms.num_speculative_tokens,
+            "empty": total(empty),
+            "cut": total(empty[is_full]),
+            "full": int(full.sum()),
+            "full_ns": total(ints(part, "duration_ns")[full]),
+            "drafts_in_full": total(drafts[full]),
+            "tokens_in_full": total(ints(part, "tokens_scheduled")[full]),
+            "left_out": total(left_out[is_label(part, "running_stop", BUDGET_SPENT) & full]),
+        }
+
+    sums = added_up(passes, _COLUMNS, of)
     return {
-        "wanted_tokens": total(decodes) * terms.num_speculative_tokens,
-        "empty_tokens": total(empty),
-        "cut_tokens": total(empty[_is_full(passes, terms)]),
+        **{f"{name}_tokens": sums[name] for name in ("wanted", "empty", "cut")},
         "kept_tokens": terms.kept_tokens,
-        "full": {"passes": int(full.sum()), "ns": total(duration[full])},
-        "share_of_full": ratio(total(drafts[full]), total(tokens[full])),
-        "left_out": total(left_out[is_label(passes, "running_stop", BUDGET_SPENT) & full]),
+        "full": {"passes": sums["full"], "ns": sums["full_ns"]},
+        "share_of_full": ratio(sums["drafts_in_full"], sums["tokens_in_full"]),
+        "left_out": sums["left_out"],
     }
 
 

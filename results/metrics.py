@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from schedbench.results.arrays import codes, ints, ratio
 from schedbench.results.drafts import DraftTerms, draft_metrics, is_told
+from schedbench.results.parts import Rows, last_part, parts
 from schedbench.results.pass_metrics import pass_metrics
 from schedbench.results.request_metrics import (
-    arrived_since,
+    arrivals,
     goodput,
+    late_arrivals,
     latencies,
     request_counts,
     request_sums,
@@ -22,15 +24,15 @@ from schedbench.results.request_metrics import (
     victims,
     waits,
 )
-from schedbench.results.spread import spread
+from schedbench.results.spread import Values, spread, spreads
 
 _NS = 10**9
 
 
 def summarize(
-    passes: pa.Table,
-    requests: pa.Table,
-    itl: pa.Table,
+    passes: Rows,
+    requests: Rows,
+    itl: Rows,
     *,
     slo: Mapping[str, int] | None = None,
     warmup_ns: int = 0,
@@ -47,13 +49,13 @@ def summarize(
     request_side = request_sums(requests)
     since_ns = max(start_ns, warmup_ns)
     latency = latencies(requests, warmup_ns)
-    latency["itl_ns"] = spread(ints(itl, "interval_ns"), ints(itl, "count"))
+    latency |= spreads(itl, ["interval_ns", "count"], _gaps)
     counts = request_counts(requests)
     scheduled = pass_side["tokens_scheduled"]
     return {
         **counts,
         "warmup_ns": warmup_ns,
-        "requests_in_warmup": int((~arrived_since(requests, warmup_ns)).sum()),
+        "requests_in_warmup": counts["requests"] - late_arrivals(requests, warmup_ns),
         "traffic": traffic(requests),
         "makespan_ns": end_ns - start_ns,
         **_rates(counts["requests_finished"], request_side, scheduled, end_ns - start_ns),
@@ -78,13 +80,18 @@ def summarize_timings(timings: pa.Table) -> dict[str, Any]:
     }
 
 
-def _span(passes: pa.Table, requests: pa.Table) -> tuple[int, int]:
+def _gaps(part: pa.Table) -> dict[str, Values]:
+    return {"itl_ns": (ints(part, "interval_ns"), ints(part, "count"))}
+
+
+def _span(passes: Rows, requests: Rows) -> tuple[int, int]:
     """From the first arrival to the end of the last pass, ns."""
-    starts, durations = passes.column("start_ns"), passes.column("duration_ns")
-    at = ints(requests, "arrival_ns")
-    begin = int(at.min()) if at.size else starts[0].as_py() if len(starts) else 0
-    end = starts[-1].as_py() + durations[-1].as_py() if len(starts) else begin
-    return begin, max(begin, end)
+    last = last_part(passes, ["start_ns", "duration_ns"])
+    starts, durations = ints(last, "start_ns"), ints(last, "duration_ns")
+    begin, _ = arrivals(requests)
+    if not requests.num_rows and starts.size:
+        begin = int(ints(next(parts(passes, ["start_ns"])), "start_ns")[0])
+    return begin, max(begin, int(starts[-1] + durations[-1])) if starts.size else begin
 
 
 def _rates(

@@ -1,14 +1,16 @@
 """What the requests table adds up to: counts, latencies, goodput, waits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schedbench.results.arrays import Mask, ints, is_known, is_label, known, largest, ratio, total
-from schedbench.results.spread import Spread, spread
+from schedbench.results.arrays import Ints, Mask, ints, is_known, is_label, known, ratio, total
+from schedbench.results.parts import Rows, added_up, distinct, largest_of, nulls
+from schedbench.results.spread import Spread, Values, spreads
 
 FINISHED: Final = ("stop", "length")
 
@@ -22,31 +24,43 @@ SLO_COLUMNS: Final = {
 """What an SLO can bound, and the column that is held against the bound."""
 
 BASE_MODEL: Final = 0  # the adapter of a request that needs none
+_ARRIVED: Final = ("finish_reason", "arrival_ns")
+_WAIT: Final = "wait_"
 _NS: Final = 10**9
 _HEAD: Final = 4  # the head of the arrivals is the first quarter of their span
 
 
-def request_counts(requests: pa.Table) -> dict[str, int]:
+def request_counts(requests: Rows) -> dict[str, int]:
     """How many requests there are, and how each of them ended."""
-    return {
-        "requests": requests.num_rows,
-        "requests_finished": int(is_finished(requests).sum()),
-        "requests_unfinished": requests.column("finish_reason").null_count,
-        "requests_aborted": int(is_label(requests, "finish_reason", "abort").sum()),
-        "requests_errored": int(is_label(requests, "finish_reason", "error").sum()),
-    }
+
+    def of(part: pa.Table) -> dict[str, int]:
+        return {
+            "requests": part.num_rows,
+            "requests_finished": int(is_finished(part).sum()),
+            "requests_unfinished": part.column("finish_reason").null_count,
+            "requests_aborted": int(is_label(part, "finish_reason", "abort").sum()),
+            "requests_errored": int(is_label(part, "finish_reason", "error").sum()),
+        }
+
+    return dict(added_up(requests, ["finish_reason"], of))
 
 
-def request_sums(requests: pa.Table) -> dict[str, int]:
+def request_sums(requests: Rows) -> dict[str, int]:
     """Tokens that were computed again, and what the cache saved of them."""
     names = ("output_tokens", "recomputed_tokens", "resumed_cached_tokens")
-    return {name: total(ints(requests, name)) for name in names}
+    return dict(added_up(requests, names, partial(_totals, names=names)))
 
 
-def victims(requests: pa.Table) -> dict[str, int]:
+def _totals(part: pa.Table, names: Sequence[str]) -> dict[str, int]:
+    return {name: total(ints(part, name)) for name in names}
+
+
+def victims(requests: Rows) -> dict[str, int]:
     """How many requests were evicted, and how often the one that it hit most."""
-    times = ints(requests, "preemptions")
-    return {"requests_preempted": int((times > 0).sum()), "preemptions_max": largest(times) or 0}
+    name = "preemptions"
+    hit = added_up(requests, [name], lambda part: {name: int((ints(part, name) > 0).sum())})
+    most = largest_of(requests, [name], lambda part: {name: ints(part, name)})
+    return {"requests_preempted": hit[name], "preemptions_max": most[name] or 0}
 
 
 def is_finished(requests: pa.Table) -> Mask:
@@ -58,67 +72,81 @@ def arrived_since(requests: pa.Table, since_ns: int) -> Mask:
     return ints(requests, "arrival_ns") >= since_ns
 
 
-def latencies(requests: pa.Table, since_ns: int = 0) -> dict[str, Spread]:
+def late_arrivals(requests: Rows, since_ns: int) -> int:
+    """How many arrived since `since_ns`."""
+    of = lambda part: {"late": int(arrived_since(part, since_ns).sum())}  # noqa: E731
+    return added_up(requests, ["arrival_ns"], of)["late"]
+
+
+def latencies(requests: Rows, since_ns: int = 0) -> dict[str, Spread]:
     """TTFT, TPOT, E2E and queueing time of finished requests that arrived since `since_ns`."""
-    counted = is_finished(requests) & arrived_since(requests, since_ns)
-    ttft, tpot, e2e = (spread(known(requests, name, counted)) for name in LATENCIES)
-    return {
-        "ttft_ns": ttft,
-        "queue_ns": _queueing(requests, counted),
-        "tpot_ns": tpot,
-        "e2e_ns": e2e,
-    }
+
+    def of(part: pa.Table) -> dict[str, Values]:
+        counted = is_finished(part) & arrived_since(part, since_ns)
+        ttft, tpot, e2e = ((known(part, name, counted), None) for name in LATENCIES)
+        ran = counted & is_known(part, "first_scheduled_ns")
+        queued = known(part, "first_scheduled_ns", ran) - ints(part, "arrival_ns")[ran]
+        return {"ttft_ns": ttft, "queue_ns": (queued, None), "tpot_ns": tpot, "e2e_ns": e2e}
+
+    return spreads(requests, [*LATENCIES, *_ARRIVED, "first_scheduled_ns"], of)
 
 
-def _queueing(requests: pa.Table, counted: Mask) -> Spread:
-    ran = counted & is_known(requests, "first_scheduled_ns")
-    started = known(requests, "first_scheduled_ns", ran)
-    return spread(started - ints(requests, "arrival_ns")[ran])
-
-
-def goodput(
-    requests: pa.Table, slo: Mapping[str, int], since_ns: int, end_ns: int
-) -> dict[str, Any]:
+def goodput(requests: Rows, slo: Mapping[str, int], since_ns: int, end_ns: int) -> dict[str, Any]:
     """Requests within every bound of `slo` (ns), of all that arrived since `since_ns`.
 
     Aborted and unfinished requests count as missed. A latency that a request does not have, such
     as the TPOT of a single token, is within any bound.
     """
-    arrived = arrived_since(requests, since_ns)
-    met = is_finished(requests) & arrived
-    for name, bound in slo.items():
-        within = pc.less_equal(requests.column(SLO_COLUMNS[name]), bound)
-        met &= np.asarray(pc.fill_null(within, fill_value=True), dtype=np.bool_)
-    good = int(met.sum())
+
+    def of(part: pa.Table) -> dict[str, int]:
+        arrived = arrived_since(part, since_ns)
+        met = is_finished(part) & arrived
+        for name, bound in slo.items():
+            within = pc.less_equal(part.column(SLO_COLUMNS[name]), bound)
+            met &= np.asarray(pc.fill_null(within, fill_value=True), dtype=np.bool_)
+        return {"arrived": int(arrived.sum()), "met": int(met.sum())}
+
+    found = added_up(requests, [*_ARRIVED, *(SLO_COLUMNS[name] for name in slo)], of)
     return {
         "slo_ns": dict(slo),
-        "requests_met": good,
-        "share": ratio(good, int(arrived.sum())),
-        "requests_per_s": ratio(good * _NS, end_ns - since_ns),
+        "requests_met": found["met"],
+        "share": ratio(found["met"], found["arrived"]),
+        "requests_per_s": ratio(found["met"] * _NS, end_ns - since_ns),
     }
 
 
-def waits(requests: pa.Table) -> dict[str, int]:
+def waits(requests: Rows) -> dict[str, int]:
     """Time in the queues by verdict, summed over all requests; the longest first."""
-    names = [
-        name
-        for name in requests.column_names
-        if name.startswith("wait_") and requests.column(name).null_count == 0
-    ]
-    sums = {name.removeprefix("wait_"): total(ints(requests, name)) for name in names}
-    return dict(sorted(((k, v) for k, v in sums.items() if v), key=lambda each: -each[1]))
+    names = [name for name in requests.column_names if name.startswith(_WAIT)]
+    untold = nulls(requests, names)
+    told = [name for name in names if not untold[name]]
+    sums = added_up(requests, told, partial(_totals, names=told))
+    return {name.removeprefix(_WAIT): ns for name, ns in sums.most_common() if ns}
 
 
-def traffic(requests: pa.Table) -> dict[str, float | None]:
+def traffic(requests: Rows) -> dict[str, float | None]:
     """What arrived: its rate, over the whole span and over its first quarter; its extremes."""
-    at = ints(requests, "arrival_ns")
-    first, span = (int(at.min()), int(at.max() - at.min())) if at.size else (0, 0)
-    head = int((at < first + span // _HEAD).sum())
+    first, last = arrivals(requests)
+    span = last - first
+    head = requests.num_rows - late_arrivals(requests, first + span // _HEAD)
+    tokens = ("prompt_tokens", "output_tokens")
+    most = largest_of(requests, tokens, lambda part: {name: ints(part, name) for name in tokens})
     return {
-        "requests_per_s": ratio(at.size * _NS, span),
+        "requests_per_s": ratio(requests.num_rows * _NS, span),
         "head_requests_per_s": ratio(head * _NS, span // _HEAD),
-        "prompt_tokens_max": largest(ints(requests, "prompt_tokens")),
-        "output_tokens_max": largest(ints(requests, "output_tokens")),
-        "priorities": len(np.unique(ints(requests, "priority"))),
-        "loras": len(np.setdiff1d(ints(requests, "lora"), [BASE_MODEL])),
+        **{f"{name}_max": most[name] for name in tokens},
+        "priorities": len(distinct(requests, "priority")),
+        "loras": len(distinct(requests, "lora") - {BASE_MODEL}),
     }
+
+
+def arrivals(requests: Rows) -> tuple[int, int]:
+    """The first and the last, ns; 0 and 0 where there is none."""
+
+    def of(part: pa.Table) -> dict[str, Ints]:
+        at = ints(part, "arrival_ns")
+        return {"first": -at, "last": at}
+
+    found = largest_of(requests, ["arrival_ns"], of)
+    first, last = found["first"], found["last"]
+    return (0, 0) if first is None or last is None else (-first, last)

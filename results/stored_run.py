@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from schedbench.errors import RunStoreError
-from schedbench.results.columns import Column, schema_of
+from schedbench.results.columns import Column
 from schedbench.results.part_writer import PART_GLOB
+from schedbench.results.parts import TableOnDisk
 from schedbench.results.pass_log import (
     ITL_COLUMNS,
     PASS_COLUMNS,
@@ -54,7 +54,7 @@ class StoredRun:
         summary = folder / SUMMARY
         run = cls(folder, manifest, _read_json(summary) if summary.is_file() else {})
         if run.recording is not None and not run.summary:
-            return replace(run, summary=told_metrics(run.passes()))
+            return replace(run, summary=told_metrics(run.passes_on_disk()))
         return run
 
     @property
@@ -108,54 +108,29 @@ class StoredRun:
     def is_complete(self) -> bool:
         return bool(self.manifest.get("complete"))
 
-    def passes_on_disk(self) -> "ColumnsOnDisk":
-        return ColumnsOnDisk(self._parts("passes"), PASS_COLUMNS)
+    def passes_on_disk(self) -> TableOnDisk:
+        return self._on_disk("passes", PASS_COLUMNS)
 
-    def requests_on_disk(self) -> "ColumnsOnDisk":
-        return ColumnsOnDisk(self._parts("requests"), request_columns(()))
+    def requests_on_disk(self) -> TableOnDisk:
+        return self._on_disk("requests", request_columns(()))
+
+    def itl_on_disk(self) -> TableOnDisk:
+        return self._on_disk("itl", ITL_COLUMNS)
 
     def passes(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._table("passes", PASS_COLUMNS, columns)
+        return self.passes_on_disk().whole(columns)
 
     def timings(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._table("timings", TIMING_COLUMNS, columns)
+        return self._on_disk("timings", TIMING_COLUMNS).whole(columns)
 
     def requests(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._table("requests", request_columns(()), columns)
+        return self.requests_on_disk().whole(columns)
 
     def itl(self) -> pa.Table:
-        return self._table("itl", ITL_COLUMNS, None)
+        return self.itl_on_disk().whole()
 
-    def _table(
-        self, name: str, schema: Sequence[Column], columns: Sequence[str] | None
-    ) -> pa.Table:
-        wanted = None if columns is None else list(columns)
-        parts = self._parts(name)
-        if not parts:
-            empty = schema_of(schema).empty_table()
-            return empty if wanted is None else empty.select(wanted)
-        return pa.concat_tables([_read_part(part, wanted) for part in parts])
-
-    def _parts(self, name: str) -> list[Path]:
-        return sorted((self.path / name).glob(PART_GLOB))
-
-
-class ColumnsOnDisk:
-    """A table that is read a column at a time, so that its length costs a column's memory."""
-
-    def __init__(self, parts: Sequence[Path], columns: Sequence[Column]) -> None:
-        self._parts = parts
-        schema = pq.read_schema(parts[0]) if parts else schema_of(columns)
-        self.schema = schema
-        self.column_names: list[str] = schema.names
-        self.num_rows = sum(pq.read_metadata(part).num_rows for part in parts)
-
-    def column(self, name: str) -> pa.ChunkedArray:
-        pa.default_memory_pool().release_unused()  # else what the last one took stays taken
-        if not self._parts:
-            return self.schema.empty_table().column(name)
-        tables = [_read_part(part, [name]) for part in self._parts]
-        return pa.concat_tables(tables).column(0)
+    def _on_disk(self, name: str, columns: Sequence[Column]) -> TableOnDisk:
+        return TableOnDisk(sorted((self.path / name).glob(PART_GLOB)), columns)
 
 
 def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> StoredRun:
@@ -201,13 +176,6 @@ def _why_incomplete(folder: Path, stalled: str | None) -> str:
 def _written(folder: Path) -> tuple[str, int]:
     """The UTC second in the name, then the time of the file: several runs may share a second."""
     return folder.name.partition("-")[0], (folder / MANIFEST).stat().st_mtime_ns
-
-
-def _read_part(path: Path, columns: list[str] | None) -> pa.Table:
-    try:
-        return pq.read_table(path, columns=columns, partitioning=None)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise RunStoreError(f"{path} cannot be read: {error}. Run the replay again.") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:

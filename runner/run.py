@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize
+from schedbench.results.parts import whole
 from schedbench.results.pass_log import PASS_COLUMNS, request_columns
 from schedbench.results.run_store import RunFolder
 from schedbench.results.run_tables import RunTables, tables_of
@@ -108,17 +109,17 @@ class Run:
     @property
     def passes(self) -> pa.Table:
         """The pass log, one row a pass."""
-        return self.tables.passes()
+        return whole(self.tables.passes)
 
     @property
     def requests(self) -> pa.Table:
         """One row a request."""
-        return self.tables.requests()
+        return whole(self.tables.requests)
 
     @property
     def itl(self) -> pa.Table:
         """Gaps between tokens, each length once."""
-        return self.tables.itl()
+        return whole(self.tables.itl)
 
 
 def replay(
@@ -378,9 +379,9 @@ def _finish(
     path = sink.path if isinstance(sink, RunFolder) else None
     tables = tables_of(sink)
     summary = summarize(
-        tables.passes_for_sums(),
-        tables.requests_for_sums(),
-        tables.itl(),
+        tables.passes,
+        tables.requests,
+        tables.itl,
         slo=options.slo_ns,
         warmup_ns=options.warmup_ns,
         drafts=draft_terms(config),

@@ -26,7 +26,8 @@ def stored_summary(run: StoredRun) -> dict[str, Any]:
     if run.summary:
         return run.summary
     slo, warmup = run.manifest.get("slo_ns"), run.manifest.get("warmup_ns") or 0
-    return summarize(run.passes(), run.requests(), run.itl(), slo=slo, warmup_ns=warmup)
+    tables = run.passes_on_disk(), run.requests_on_disk(), run.itl_on_disk()
+    return summarize(*tables, slo=slo, warmup_ns=warmup)
 
 
 def waits_by_verdict(summary: Mapping[str, Any]) -> dict[str, int]:

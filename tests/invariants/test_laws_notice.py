@@ -233,7 +233,7 @@ def _told_of_a_wait(watch: Watch, run: Run) -> Run:
 
 
 def _changed(run: Run, *, passes: pa.Table | None = None, requests: pa.Table | None = None) -> Run:
-    tables = RunTables.of(passes or run.passes, requests or run.requests, run.itl)
+    tables = RunTables(passes or run.passes, requests or run.requests, run.itl)
     return replace(run, tables=tables)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbench.results.arrays import PART_ROWS, total
 from schedbench.runner.express_ledger import Largest, RunningSums, unmarked
 from schedbench.runner.intervals import IntervalCounts
 from schedbench.runner.waits import WAIT_LABELS
@@ -38,16 +37,6 @@ def test_intervals_counted_many_at_once_are_those_counted_one_by_one(
         for length, count in batch:
             expected[length] += count
     assert dict(found) == {length: count for length, count in expected.items() if count}
-
-
-@given(st.lists(st.sampled_from([2**62, 2**43, -(2**43), -(2**63), 2**63 - 1, 5, -5])))
-def test_a_sum_is_exact_beyond_64_bits(values: list[int]) -> None:
-    assert total(np.array(values, np.int64)) == sum(values)
-
-
-def test_a_sum_of_a_whole_part_of_the_largest_quick_values_is_exact() -> None:
-    for value in (2**63 // PART_ROWS - 1, 2**63 // PART_ROWS):
-        assert total(np.full(PART_ROWS + 5, value)) == value * (PART_ROWS + 5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([1, 3, 4])), min_size=1, max_size=30))
