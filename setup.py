@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 MODULES = [
     "schedbench/sched/express.py",
     "schedbench/sched/express_ahead.py",
+    "schedbench/sched/kv_cache/block_pool.py",
+    "schedbench/sched/kv_cache/block_table.py",
     "schedbench/sched/kv_cache/counting.py",
+    "schedbench/sched/kv_cache/free_queue.py",
+    "schedbench/sched/prefix_identity.py",
     "schedbench/runner/cut.py",
     "schedbench/runner/decision_digest.py",
     "schedbench/runner/express.py",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from schedbench.sched.kv_cache.block_table import PLACE_BITS
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from schedbench.sched.request import EncoderInput, StreamingUpdate
 
@@ -66,10 +68,11 @@ class SegmentIdentity:
     def block_hash(self, index: int) -> int:
         hasher = self._hasher
         self._hash_through((index + 1) * hasher.block_size + hasher.lookahead_tokens)
-        return self._hashes[index]
+        return self._hashes[index] << PLACE_BITS
 
-    def block_hashes(self, first: int, end: int) -> list[int]:
-        return [self.block_hash(index) for index in range(first, end)]
+    def stretches(self, first: int, end: int) -> Iterator[range]:
+        names = map(self.block_hash, range(first, end))
+        return (range(name, name + 1) for name in names)
 
     def rehash(self) -> None:
         num_tokens = len(self._hashes) * self._hasher.block_size + self._hasher.lookahead_tokens

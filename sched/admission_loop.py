@@ -20,7 +20,10 @@ from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import Kind, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from schedbench.sched.encoder_cache import EncoderGrant
+    from schedbench.sched.kv_cache.block_table import Hit
     from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
@@ -34,7 +37,7 @@ class Offer:
     |<--------- num_computed_tokens ---------->|
     """
 
-    hit: list[int]
+    hit: Hit | Sequence[int]
     num_external_tokens: int
     num_computed_tokens: int
     loads_async: bool = False
@@ -122,7 +125,7 @@ def look_up(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> 
     ):
         return Verdict.POLICY_DECLINED
     if request.num_computed_tokens:  # loaded from elsewhere, or a session going on
-        return Offer([], 0, request.num_computed_tokens)
+        return Offer((), 0, request.num_computed_tokens)
     config = scheduler.config
     if request.resumable and config.hash_lookahead_tokens:
         request.identity.rehash()  # a hash may cover a token that the session dropped

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench.sched.kv_cache.counting import CountingKVCache
+from schedbench.sched.kv_cache.manager import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,12 +82,11 @@ class NumberedBlocks:
 
     def _hash(self, requests: Iterable[Request]) -> None:
         """Hash the last block of each."""
-        block_ids, hashes = [], []
         for request in requests:
-            num_blocks = request.num_cached_blocks = len(request.block_ids)
-            block_ids.append(request.block_ids[-1])
-            hashes.append(request.identity.block_hash(num_blocks - 1))
-        self._pool.cache(block_ids, hashes)
+            num_blocks = len(request.block_ids)
+            last = request.identity.stretches(num_blocks - 1, num_blocks)
+            self._pool.cache(table_of(request), last)
+            request.num_cached_blocks = num_blocks
 
 
 def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:

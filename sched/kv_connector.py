@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from schedbench.sched.kv_cache.manager import table_of
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import Verdict
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.kv_cache.block_table import BlockTable
     from schedbench.sched.request import Request
     from schedbench.sched.schedule_pass import SchedulePass
     from schedbench.sched.scheduler import Scheduler
@@ -73,7 +75,7 @@ class TransferState:
     unfinished_prefills: set[Request] = field(default_factory=set)
     scheduled_passes: int = 0  # passes with tokens, scheduled and folded in
     folded_passes: int = 0
-    deferred: deque[tuple[int, list[int]]] = field(default_factory=deque)
+    deferred: deque[tuple[int, BlockTable]] = field(default_factory=deque)
 
     def is_written(self, request: Request) -> bool:
         """Whether a pass in flight may still write the request's blocks."""
@@ -215,8 +217,9 @@ def free_or_defer(scheduler: Scheduler, request: Request) -> int:
     transfers = scheduler.transfers
     if transfers is None or not transfers.is_written(request):
         return scheduler.kv_cache.free(request)
-    if block_ids := scheduler.kv_cache.take_blocks(request):
-        transfers.deferred.append((transfers.scheduled_passes, block_ids))
+    if request.block_ids:
+        table = scheduler.kv_cache.take_blocks(request)
+        transfers.deferred.append((transfers.scheduled_passes, table))
     return 0
 
 
@@ -224,10 +227,10 @@ def pass_is_folded(scheduler: Scheduler, transfers: TransferState) -> int:
     """Return the blocks whose last writing pass is done; how many became free."""
     transfers.folded_passes += 1
     pool = scheduler.kv_cache.pool
-    before = pool.num_free
+    freed = 0
     while transfers.deferred and transfers.deferred[0][0] <= transfers.folded_passes:
-        pool.free_blocks(transfers.deferred.popleft()[1])
-    return pool.num_free - before
+        freed += pool.free(transfers.deferred.popleft()[1])
+    return freed
 
 
 def failed_requests(
@@ -272,8 +275,8 @@ def failed_loads(
     if transfers.recompute_failures:
         transfers.failed |= waiting
         return running
-    for block_id in dependent:
-        scheduler.kv_cache.pool.forget([block_id])
+    for request, first in dependent:
+        scheduler.kv_cache.pool.forget(table_of(request), first)
     return waiting | running
 
 
@@ -282,15 +285,15 @@ def _cut_back(
     requests: Iterable[Request],
     invalid: frozenset[int],
     num_scheduled_tokens: dict[str, int],
-) -> tuple[set[str], set[int]]:
-    """Returns ids of requests with invalid blocks, and those blocks with all behind them.
+) -> tuple[set[str], list[tuple[Request, int]]]:
+    """Returns ids of requests with invalid blocks, and those by the first block that is void.
 
     A block shared by several requests is computed again by the first of them; for the others it
     counts as computed.
     """
     block_size = scheduler.config.block_size
     affected: set[str] = set()
-    dependent: set[int] = set()
+    dependent: list[tuple[Request, int]] = []
     claimed: set[int] = set()
     for request in requests:
         computed = request.num_computed_tokens - num_scheduled_tokens.get(request.request_id, 0)
@@ -304,7 +307,7 @@ def _cut_back(
         claimed.update(held[place] for place in own)
         if own:
             request.num_computed_tokens = own[0] * block_size
-            dependent.update(request.block_ids[own[0] :])
+            dependent.append((request, own[0]))
         else:
             request.num_computed_tokens = computed
     return affected, dependent

@@ -14,34 +14,44 @@ that covers the last of those: above, with one token, 7.2 would be the first blo
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate, count
 from typing import TYPE_CHECKING
 
 from schedbench.errors import UsageError
+from schedbench.sched.kv_cache.block_table import PLACE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from schedbench.sched.request import StreamingUpdate
 
-OWN_BITS = 32  # blocks one request may have; names that nobody shares are below zero
-
 
 class BlockNames:
-    """A request's block hashes: those given, and behind them some that no one else has."""
+    """A request's block names: those given, and behind them some that no one else has."""
 
-    __slots__ = ("_own", "_shared")
+    __slots__ = ("_firsts", "_num_shared", "_own", "_shared")
 
-    def __init__(self, serial: int, shared: Sequence[int] = ()) -> None:
-        self._own = -((serial + 1) << OWN_BITS)
+    def __init__(self, serial: int, shared: Sequence[range] = ()) -> None:
+        self._own = -((serial + 1) << PLACE_BITS)  # names that nobody shares are below zero
         self._shared = shared
+        *self._firsts, self._num_shared = accumulate(map(len, shared), initial=0)
 
     def block_hash(self, index: int) -> int:
-        return self._shared[index] if index < len(self._shared) else self._own + index
+        return next(iter(self.stretches(index, index + 1))).start
 
-    def block_hashes(self, first: int, end: int) -> list[int]:
-        shared = len(self._shared)
-        own = range(self._own + max(first, shared), self._own + max(end, shared))
-        return [*self._shared[first:end], *own]
+    def stretches(self, first: int, end: int) -> Iterator[range]:
+        if first < self._num_shared:
+            at = bisect_right(self._firsts, first) - 1
+            for begin, names in zip(self._firsts[at:], self._shared[at:], strict=True):
+                if begin >= end:
+                    return
+                whole = begin >= first and begin + len(names) <= end
+                yield names if whole else names[max(first - begin, 0) : end - begin]
+            first = self._num_shared
+        if first < end:
+            own = self._own - self._num_shared
+            yield range(own + first, own + end)
 
     def next_input(
         self, num_tokens: int, num_kept: int, update: StreamingUpdate, *, redo: bool
@@ -80,7 +90,8 @@ class PrefixNames:
         self._lookahead_tokens = lookahead_tokens
         self._per_hash_block = max(size // block_size, 1)
         self._per_block = max(block_size // size, 1)
-        self._numbers: dict[Hashable, int] = {}
+        self._under: dict[Hashable, dict[int, range]] = {}  # by namespace, the names under each id
+        self._keys = count()
         self._same: dict[int, int] = {}
         self._serial = 0
 
@@ -103,49 +114,60 @@ class PrefixNames:
         """
         whole = num_prompt_tokens // self._hash_block_tokens
         num_tokens = num_prompt_tokens
-        ids = [self._number(namespace, each) for each in hash_ids]
+        under = self._names_under(namespace, hash_ids)
         if output_hash_ids:
-            last = [self._number(namespace, each) for each in output_hash_ids]
-            if len(ids) > whole:
-                self._join_tail(ids[whole], last[0], num_prompt_tokens)
-            ids = ids[:whole] + last
-            num_tokens = len(ids) * self._hash_block_tokens
+            last = self._names_under(namespace, output_hash_ids)
+            if len(under) > whole:
+                self._join_tail(under[whole], last[0], num_prompt_tokens)
+            under = under[:whole] + last
+            num_tokens = len(under) * self._hash_block_tokens
         self._serial += 1
-        named = min(num_tokens, len(ids) * self._hash_block_tokens)
+        named = min(num_tokens, len(under) * self._hash_block_tokens)
         num_blocks = max(named - self._lookahead_tokens, 0) // self._block_size
-        return BlockNames(self._serial, self._names(ids, num_blocks))
+        return BlockNames(self._serial, self._names(under, num_blocks))
 
-    def _number(self, namespace: Hashable, hash_id: int) -> int:
-        return self._numbers.setdefault((namespace, hash_id), len(self._numbers))
+    def _names_under(self, namespace: Hashable, hash_ids: Sequence[int]) -> list[range]:
+        """For each id, the names of the blocks in its hash block."""
+        known, found = self._under.setdefault(namespace, {}), []
+        for hash_id in hash_ids:
+            names = known.get(hash_id)
+            if names is None:
+                first = next(self._keys) << PLACE_BITS
+                names = known[hash_id] = range(first, first + self._per_hash_block)
+            found.append(names)
+        return found
 
-    def _names(self, ids: list[int], num_blocks: int) -> list[int]:
+    def _names(self, under: list[range], num_blocks: int) -> list[range]:
         if self._lookahead_tokens:
-            names = self._names_ahead(ids, num_blocks)
-        elif self._per_hash_block == 1:
-            names = ids[self._per_block - 1 :: self._per_block][:num_blocks]
+            names = list(self._names_ahead(under, num_blocks))
         else:
-            names = []
-            for number in ids:
-                first = number * self._per_hash_block
-                names.extend(range(first, first + self._per_hash_block))
-            del names[num_blocks:]
-        return [self._same.get(name, name) for name in names] if self._same else names
+            names = under[self._per_block - 1 :: self._per_block]
+            whole, rest = divmod(num_blocks, self._per_hash_block)
+            names[whole:] = [names[whole][:rest]] if rest else []
+        return list(self._with_joined(names)) if self._same else names
 
-    def _names_ahead(self, ids: list[int], num_blocks: int) -> list[int]:
+    def _names_ahead(self, under: list[range], num_blocks: int) -> Iterator[range]:
         """Names under the id that covers the last token ahead of each block."""
         last = self._block_size + self._lookahead_tokens - 1  # that token, of block 0
-        names = []
         for token in range(last, last + num_blocks * self._block_size, self._block_size):
             hash_block, offset = divmod(token, self._hash_block_tokens)
-            place = offset // self._block_size
-            names.append(ids[hash_block] * self._per_hash_block + place)
-        return names
+            name = under[hash_block].start + offset // self._block_size
+            yield range(name, name + 1)
 
-    def _join_tail(self, tail: int, completed: int, num_prompt_tokens: int) -> None:
+    def _with_joined(self, stretches: Iterable[range]) -> Iterator[range]:
+        """The same, with blocks by the names of those that they begin alike with."""
+        for names in stretches:
+            if self._same.keys().isdisjoint(names):
+                yield names
+            else:
+                for name in names:
+                    same = self._same.get(name, name)
+                    yield range(same, same + 1)
+
+    def _join_tail(self, tail: range, completed: range, num_prompt_tokens: int) -> None:
         """The prompt's partial tail and the hash block the output completes begin alike."""
         in_tail = num_prompt_tokens % self._hash_block_tokens
         step = min(self._block_size, self._hash_block_tokens)
         last = (self._lookahead_tokens - 1) % step  # token that names the first block in the tail
         for place in range(-(-(in_tail - last) // step)):
-            name = completed * self._per_hash_block + place
-            self._same.setdefault(name, tail * self._per_hash_block + place)
+            self._same.setdefault(completed.start + place, tail.start + place)

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+
+    from schedbench.sched.kv_cache.block_table import BlockTable
 
 
 class RequestStatus(IntEnum):
@@ -48,15 +50,18 @@ FINISH_REASON = {
 class PrefixIdentity(Protocol):
     """Names the content of a request's full blocks, up to and with the block asked for.
 
-    Two requests share the first n blocks exactly when their hashes of block n - 1 are equal.
+    Two requests share the first n blocks exactly when their names of block n - 1 are equal. A name
+    is `key << PLACE_BITS | place` (kv_cache/block_table.py): names of blocks that follow on each
+    other under one key are consecutive, from place 0 on; where there is nothing of the kind, each
+    block has a key of its own, and place 0.
     """
 
     def block_hash(self, index: int) -> int:
-        """Hash of full block `index`, chained over all tokens before it."""
+        """Name of full block `index`, which stands for all tokens before it as well."""
         ...
 
-    def block_hashes(self, first: int, end: int) -> Sequence[int]:
-        """Hashes of full blocks `first` to `end - 1`."""
+    def stretches(self, first: int, end: int) -> Iterable[range]:
+        """Names of full blocks `first` to `end - 1`, those of each key together."""
         ...
 
     def next_input(
@@ -117,6 +122,7 @@ class Request:
     __slots__ = (
         "arrival_time",
         "block_ids",
+        "block_table",
         "client_index",
         "drops_stale_output",
         "encoder_inputs",
@@ -196,6 +202,7 @@ class Request:
         self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
         self.num_preemptions = 0
         self.block_ids: list[int] = []
+        self.block_table: BlockTable | None = None  # of these, where they have numbers
         self.num_blocks = 0  # where blocks are counted, not numbered
         self.num_cached_blocks = 0  # leading blocks that carry a hash
 

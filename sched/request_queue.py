@@ -160,6 +160,8 @@ class CopiedQueue:
         if self._head is None:
             self._head = copy.copy(next(self._rest))
             self._head.block_ids = self._head.block_ids.copy()
+            if self._head.block_table is not None:
+                self._head.block_table = self._head.block_table.what_if(self._head.block_ids)
         return self._head
 
     def pop_request(self) -> Request:

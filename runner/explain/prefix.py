@@ -9,11 +9,10 @@ import numpy as np
 from schedbench.results.explain.prefix import Lookups, Prefix
 from schedbench.results.spread import spread
 from schedbench.runner.watch import Watcher
+from schedbench.sched.kv_cache.block_pool import BlockPool
 from schedbench.workloads.reuse import shared_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from schedbench.results.arrays import Ints
     from schedbench.runner.explain.rerun import Rerun
     from schedbench.runner.replay import Replay
@@ -43,16 +42,9 @@ class PrefixWatcher(Watcher):
 
     def begins(self, replay: Replay) -> None:
         """Before the first pass: note from now on what is ever put into the cache."""
-        pool: Any = replay.scheduler.kv_cache.pool
-        if "cache" in vars(pool):
-            return
-        cache = pool.cache
-
-        def noting(block_ids: Sequence[int], block_hashes: Sequence[int]) -> None:
-            self._cached_once.update(block_hashes)
-            cache(block_ids, block_hashes)
-
-        pool.cache = noting
+        pool = replay.scheduler.kv_cache.pool
+        if isinstance(pool, BlockPool):
+            pool.told_of_names = self._cached_once.update
 
     def scheduled(self, replay: Replay, output: SchedulerOutput) -> None:
         if not output.scheduled_new_reqs and not output.scheduled_resumed_reqs:

@@ -1,82 +1,138 @@
-"""Blocks of the KV cache: who holds each, which hash it carries, which is free.
+"""Blocks of the KV cache: what each caches, and which are free.
 
 Block 0 is the null block and is never handed out, so `num_gpu_blocks - 1` are usable.
-Several blocks may carry the same hash (vLLM does not deduplicate); a lookup answers with the
+Several blocks may carry the same name (vLLM does not deduplicate); a lookup answers with the
 one that got it first.
+
+A name is a number, `key << PLACE_BITS | place`. Blocks whose content follows on each other mostly
+have consecutive names, and are looked up, named, evicted and given back by the stretch.
 """
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from schedbench.errors import InvariantError
+from schedbench.sched.kv_cache.block_table import PLACE_BITS, BlockTable, Hit, Stretch
 from schedbench.sched.kv_cache.free_queue import FreeBlockQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
+
+    from schedbench.sched.kv_cache.block_table import Run
+
+_PLACE = (1 << PLACE_BITS) - 1
+_NOBODY = BlockTable([])
+
+
+class Row:
+    """Blocks with names of one key, by place, where they are not those of one stretch.
+
+    Of several with the same name it is the one that got it first. A place is None where no block
+    carries the name, though one does further on.
+    """
+
+    __slots__ = ("_later", "places")
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.places: list[Stretch | None] = [stretch] * stretch.left
+        self._later: dict[int, list[Stretch]] = {}  # whose blocks got a name since
+
+    def add(self, place: int, end: int, stretch: Stretch) -> None:
+        """Let the blocks of a stretch be found from one place to another."""
+        places = self.places
+        places += [None] * (place - len(places))
+        for at in range(place, end):
+            if at == len(places):
+                places.append(stretch)
+            elif places[at] is None:
+                places[at] = stretch
+            else:
+                self._later.setdefault(at, []).append(stretch)
+
+    def forget(self, place: int, end: int, stretch: Stretch) -> None:
+        """Let them be found no more."""
+        places = self.places
+        for at in range(place, end):
+            later = self._later.get(at, [])
+            if places[at] is not stretch:
+                later.remove(stretch)
+            else:
+                places[at] = later.pop(0) if later else None
+            if not later:
+                self._later.pop(at, None)
+        while places and places[-1] is None:
+            places.pop()
+
+    def at(self, place: int) -> list[Stretch]:
+        """Stretches whose blocks carry a name, in the order in which they got it."""
+        first = self.places[place] if place < len(self.places) else None
+        return [] if first is None else [first, *self._later.get(place, ())]
 
 
 class BlockPool:
-    """Who holds blocks, their hashes and the free queue; knows nothing of requests.
+    """Names of blocks and the free queue; knows nothing of requests, but of their block tables.
 
-    Blocks come and go by hundreds, so that what is done to them is said of all of them at once: of
-    a list without repetitions. A block is made bare by `forget` only while it is held, so that all
-    free ones in the back of the queue carry a hash, and none in its front.
+    A block is made bare by `forget` only while it is held, so that all free ones in the back of the
+    queue carry a name, and none in its front.
     """
 
     def __init__(self, num_gpu_blocks: int) -> None:
         self.num_gpu_blocks = num_gpu_blocks
         self.free_queue = FreeBlockQueue(range(1, num_gpu_blocks))
         self.num_free = num_gpu_blocks - 1
-        self.num_cached = 0  # blocks that carry a hash, free or held
-        self._hashes = [0] * num_gpu_blocks  # the newest that each got; lost, if not found below
-        self._held = [False] * num_gpu_blocks
-        self._shared: dict[int, int] = {}  # of the held ones, references beyond the first
-        self._first: dict[int, int] = {}  # hash -> the block that got it first
-        self._later: dict[int, dict[int, None]] = {}  # hash -> blocks that got it since, in order
+        self.num_cached = 0  # blocks that carry a name, free or held
+        self.told_of_names: Callable[[range], None] | None = None  # that blocks get
+        self._rows: dict[int, Stretch | Row] = {}  # by key
 
     @property
     def num_bare(self) -> int:
-        """Of the free blocks, those without a hash; they are handed out first."""
+        """Of the free blocks, those without a name; they are handed out first."""
         return self.free_queue.num_in_front
 
-    def ref_count(self, block_id: int) -> int:
-        """How many hold a block."""
-        return 1 + self._shared.get(block_id, 0) if self._held[block_id] else 0
-
-    def hash_of(self, block_id: int) -> int | None:
-        """The hash that a block carries; None if it is bare."""
-        block_hash = self._hashes[block_id]
-        is_found = self._first.get(block_hash) == block_id
-        is_found = is_found or block_id in self._later.get(block_hash, ())
-        return block_hash if is_found else None
-
-    def cached_prefix(self, block_hashes: Iterable[int]) -> list[int]:
-        """Blocks that carry these hashes, up to the first hash that none carries."""
-        first = self._first
-        return [first[each] for each in takewhile(first.__contains__, block_hashes)]
-
-    def blocks_with(self, block_hash: int) -> Iterator[int]:
-        """All blocks that carry the hash, in the order in which they got it."""
-        if block_hash in self._first:
-            yield self._first[block_hash]
-            yield from self._later.get(block_hash, ())
-
-    def num_free_among(self, block_ids: Sequence[int]) -> int:
-        """How many of these stand in the free queue: a hit on them costs a free block."""
-        return len(block_ids) - sum(map(self._held.__getitem__, block_ids))
-
-    def touch(self, block_ids: Iterable[int]) -> None:
-        """Add a reference to each block, taking free ones out of the free queue."""
-        held, shared = self._held, self._shared
-        for block_id in block_ids:
-            if held[block_id]:
-                shared[block_id] = shared.get(block_id, 0) + 1
+    def cached_prefix(self, stretches: Iterable[range]) -> Hit:
+        """Blocks that carry these names, up to the first name that none carries."""
+        hit = Hit()
+        rows = self._rows
+        for names in stretches:
+            name, length = names.start, len(names)
+            row, place = rows.get(name >> PLACE_BITS), name & _PLACE
+            if row is None:
+                break
+            if isinstance(row, Row):
+                found = _add_one_by_one(hit, row, place, length)
             else:
-                self.free_queue.remove(block_id)
-                self.num_free -= 1
-                held[block_id] = True
+                found = min(row.left - place, length)
+                if found > 0:
+                    hit.add(row.table, row.first + place, found)
+            if found < length:
+                break
+        return hit
+
+    def carriers(self, name: int) -> list[Run]:
+        """All blocks that carry the name, in the order in which they got it."""
+        row, place = self._rows.get(name >> PLACE_BITS), name & _PLACE
+        if row is None:
+            return []
+        if isinstance(row, Row):
+            return [(each.table, each.first + name - each.name, 1) for each in row.at(place)]
+        return [(row.table, row.first + place, 1)] if place < row.left else []
+
+    def num_free_among(self, hit: Hit) -> int:
+        """How many of these stand in the free queue: a hit on them costs a free block."""
+        return sum([_num_free(run) for run in hit.runs])
+
+    def borrow(self, table: BlockTable, hit: Hit) -> None:
+        """Let a table begin with hit blocks, taking free ones out of the free queue."""
+        for owner, first, length in hit.runs:
+            if not owner.is_held:
+                self.num_free -= self.free_queue.take_out(owner, first, first + length)
+            references = owner.references
+            for index in range(first, first + length):
+                references[index] = references.get(index, 0) + 1
+        table.ids += hit.ids
+        table.borrowed = hit.runs
+        table.num_borrowed = table.num_hashed = len(hit)
 
     def get_new_blocks(self, count: int) -> list[int]:
         """Hand out free blocks; what they cached is forgotten.
@@ -90,97 +146,131 @@ class BlockPool:
                 f"{count} blocks asked of a pool that has {self.num_free} free: "
                 "the caller has to compare first"
             )
-        num_bare = self.free_queue.num_in_front
-        taken = self.free_queue.popleft_n(count)
         self.num_free -= count
-        held = self._held
-        for block_id in taken:
-            held[block_id] = True
-        if count > num_bare:
-            self._forget(taken[num_bare:])
+        taken = self.free_queue.take_bare(count)
+        while len(taken) < count:
+            table, first, length = self.free_queue.take_oldest(count - len(taken))
+            self._forget(table, first, first + length)
+            taken += table.ids[first : first + length][::-1]
         return taken
 
-    def cache(self, block_ids: Sequence[int], block_hashes: Sequence[int]) -> None:
-        """Let blocks be found by the hashes of their content."""
-        self.num_cached += len(block_ids)
-        hashes = self._hashes
-        for block_id, block_hash in zip(block_ids, block_hashes, strict=True):
-            hashes[block_id] = block_hash
-        first_ones = list(map(self._first.setdefault, block_hashes, block_ids))
-        if first_ones == block_ids:
-            return
-        later = self._later
-        for block_id, block_hash, first in zip(block_ids, block_hashes, first_ones, strict=True):
-            if first != block_id:
-                later.setdefault(block_hash, {})[block_id] = None
-
-    def forget(self, block_ids: Iterable[int]) -> None:
-        """Take the hashes of held blocks away; others with the same hash keep it."""
-        self._forget([block_id for block_id in block_ids if not self._is_bare(block_id)])
-
-    def _forget(self, block_ids: list[int]) -> None:
-        """As `forget`, for blocks that all carry a hash."""
-        first, later = self._first, self._later
-        self.num_cached -= len(block_ids)
-        hashes = list(map(self._hashes.__getitem__, block_ids))
-        if not later or later.keys().isdisjoint(hashes):
-            for block_hash in hashes:
-                del first[block_hash]
-            return
-        for block_id, block_hash in zip(block_ids, hashes, strict=True):
-            if block_hash in later:
-                self._forget_one_of_several(block_id, block_hash)
+    def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
+        """Let the next blocks of a table be found by the names of their content."""
+        rows = self._rows
+        for names in stretches:
+            name, length = names.start, len(names)
+            stretch = table.name(name, length)
+            self.num_cached += length
+            key, place = name >> PLACE_BITS, name & _PLACE
+            row = rows.get(key)
+            if row is stretch and stretch.left + length == stretch.count:
+                stretch.left += length
+            elif row is None and not place:
+                rows[key] = stretch
+                stretch.left = length
             else:
-                del first[block_hash]
+                self._row(key).add(place, place + length, stretch)
+            if self.told_of_names is not None:
+                self.told_of_names(names)
 
-    def _forget_one_of_several(self, block_id: int, block_hash: int) -> None:
-        later = self._later[block_hash]
-        if self._first[block_hash] == block_id:
-            block_id = self._first[block_hash] = next(iter(later))
-        del later[block_id]
-        if not later:
-            del self._later[block_hash]
+    def _row(self, key: int) -> Row:
+        """Of a key under which there is more than one stretch, or not from the first place on."""
+        row = self._rows.get(key) or Stretch(_NOBODY, 0, key << PLACE_BITS)
+        if not isinstance(row, Row):
+            row = self._rows[key] = Row(row)
+        return row
 
-    def free_blocks(self, block_ids: list[int], num_hashed: int | None = None) -> None:
-        """Drop one reference to each, the last block first; bare ones are handed out before others.
+    def forget(self, table: BlockTable, first: int) -> None:
+        """Take the names of a held table's blocks away, from an index on."""
+        for index in range(first, table.num_hashed):
+            owner, at = table.owner(index)
+            if at not in owner.forgotten:
+                owner.forgotten.add(at)
+                self._forget(owner, at, at + 1)
 
-        `num_hashed`: the leading blocks that carry a hash, where that is known of all.
+    def _forget(self, table: BlockTable, first: int, end: int) -> None:
+        self.num_cached -= end - first
+        for stretch in table.stretches(first, end):
+            low, high = max(first - stretch.first, 0), end - stretch.first
+            end = stretch.first
+            key, place = stretch.name >> PLACE_BITS, stretch.name & _PLACE
+            if self._rows[key] is stretch and high == stretch.left:
+                stretch.left = low
+                if not low:
+                    del self._rows[key]
+                continue
+            row = self._row(key)
+            row.forget(place + low, place + high, stretch)
+            if not row.places:
+                del self._rows[key]
+
+    def free(self, table: BlockTable) -> int:
+        """Let go of a table, its last block first; bare blocks are handed out before others.
+
+        Returns how many became free.
         """
-        if num_hashed is None:
-            block_ids = sorted(block_ids, key=self._is_bare)  # each kind in its order
-            num_hashed = len(block_ids) - sum(map(self._is_bare, block_ids))
-        bare, hashed = self._let_go(block_ids[num_hashed:]), self._let_go(block_ids[:num_hashed])
-        self.free_queue.prepend_n(bare[::-1])
-        self.free_queue.append_n(hashed[::-1])
-        self.num_free += len(bare) + len(hashed)
+        before = self.num_free
+        table.is_held = False
+        bare = table.ids[table.num_hashed :][::-1]
+        self.num_free += len(bare)
+        self._give_back(table, table.num_borrowed, table.num_hashed, bare)
+        for owner, first, length in reversed(table.borrowed):
+            references = owner.references
+            for index in range(first, first + length):
+                references[index] -= 1
+                if not references[index]:
+                    del references[index]
+            if not owner.is_held:
+                self._give_back(owner, first, first + length, bare)
+        if bare:
+            self.free_queue.prepend_n(bare)
+        return self.num_free - before
 
-    def _is_bare(self, block_id: int) -> bool:
-        return self.hash_of(block_id) is None
-
-    def _let_go(self, block_ids: list[int]) -> list[int]:
-        """Drop one reference to each; those to which it was the last one."""
-        shared = self._shared
-        kept = shared.keys() & block_ids
-        if kept:
-            if kept.issuperset(block_ids[: len(kept)]):  # a prefix, as hits are
-                block_ids = block_ids[len(kept) :]
-            else:
-                block_ids = [block_id for block_id in block_ids if block_id not in kept]
-            for block_id in kept:
-                shared[block_id] -= 1
-                if not shared[block_id]:
-                    del shared[block_id]
-        held = self._held
-        for block_id in block_ids:
-            held[block_id] = False
-        return block_ids
+    def _give_back(self, table: BlockTable, first: int, end: int, bare: list[int]) -> None:
+        """Put own blocks that nobody holds any more behind the tail, or among the bare ones."""
+        if not table.references and not table.forgotten:
+            self.num_free += end - first
+            self.free_queue.append(table, [(first, end)] if first < end else [])
+            return
+        free = [index for index in range(first, end) if index not in table.references]
+        self.num_free += len(free)
+        bare += [table.ids[index] for index in reversed(free) if index in table.forgotten]
+        self.free_queue.append(
+            table, _spans([index for index in free if index not in table.forgotten])
+        )
 
     def reset_prefix_cache(self) -> bool:
-        """Forget every hash. Refused (False) while any block is held."""
+        """Forget every name. Refused (False) while any block is held."""
         if self.num_free != self.num_gpu_blocks - 1:
             return False
-        self._first.clear()
-        self._later.clear()
+        self._rows.clear()
         self.num_cached = 0
         self.free_queue.hashes_are_gone()
         return True
+
+
+def _add_one_by_one(hit: Hit, row: Row, place: int, length: int) -> int:
+    """Go on with the blocks of a row from a place on; how many there are before a gap."""
+    found = 0
+    for stretch in row.places[place : place + length]:
+        if stretch is None:
+            break
+        hit.add(stretch.table, stretch.first + place + found - (stretch.name & _PLACE), 1)
+        found += 1
+    return found
+
+
+def _num_free(run: Run) -> int:
+    table, first, length = run
+    if table.is_held:
+        return 0
+    if not table.references:
+        return length
+    return sum([index not in table.references for index in range(first, first + length)])
+
+
+def _spans(indices: list[int]) -> list[tuple[int, int]]:
+    """Ascending indices as spans without gaps."""
+    ends = [at for at in range(1, len(indices)) if indices[at] != indices[at - 1] + 1]
+    bounds = zip([0, *ends], [*ends, len(indices)], strict=True)
+    return [(indices[low], indices[high - 1] + 1) for low, high in bounds if low < high]

@@ -149,7 +149,7 @@ class CountingKVCache:
         """Take hits and new blocks for a request that `shortage` found room for."""
         total = self._computed(request, demand) + demand.num_new_tokens
         if demand.hit:
-            take_own(self.pool, self.evicted[request.request_id], demand.hit)
+            take_own(self.pool, self.evicted[request.request_id], range(len(demand.hit)))
             request.num_blocks = request.num_cached_blocks = len(demand.hit)
         self._grow(request, total)
         self.cache_blocks(request, min(total, request.num_tokens))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from schedbench.sched.kv_cache.block_pool import BlockPool
+from schedbench.sched.kv_cache.block_table import BlockTable, Hit
 from schedbench.sched.kv_cache.what_if import WhatIfPool
 from schedbench.sched.verdicts import Verdict
 
@@ -26,15 +27,13 @@ if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
 
-LOOKED_UP = 64  # blocks at a time, so that few are named behind the first miss
-
 
 @dataclass(slots=True)
 class SlotDemand:
-    """What an admission asks of the pool. `hit` are block ids, the rest are tokens and blocks."""
+    """What an admission asks of the pool, in tokens and blocks."""
 
     num_new_tokens: int
-    hit: Sequence[int] = ()
+    hit: Hit | Sequence[int] = ()  # blocks; where they are counted, their indices
     num_external_tokens: int = 0  # held elsewhere, to be loaded
     lookahead_tokens: int = 0
     headroom_blocks: int = 0  # the watermark, where it applies
@@ -86,29 +85,26 @@ class KVCacheManager:
         other.pool = cast("BlockPool", WhatIfPool(self.pool))  # all that admissions use of one
         return other
 
-    def get_computed_blocks(self, request: Request) -> list[int]:
-        """Longest cached prefix, in blocks; at least one token is left to compute.
+    def get_computed_blocks(self, request: Request) -> Hit:
+        """Longest cached prefix; at least one token is left to compute.
 
         A drafter that reads ahead wrote the last block's KV with tokens that may not follow here,
         so that it is computed again, unless hashes cover those tokens.
         """
         if not self.enable_prefix_caching:
-            return []
+            return Hit()
         behind = max(self.config.hash_lookahead_tokens, 1)
         full = (request.num_tokens - behind) // self.block_size
-        hit: list[int] = []
-        for first in range(0, full, LOOKED_UP):
-            hashes = request.identity.block_hashes(first, min(first + LOOKED_UP, full))
-            hit += self.pool.cached_prefix(hashes)
-            if len(hit) < first + len(hashes):
-                break
+        hit = self.pool.cached_prefix(request.identity.stretches(0, full))
         if hit and self.config.drops_last_block:
-            hit.pop()
+            hit.drop_last()
         return hit
 
     def shortage(self, request: Request, demand: SlotDemand) -> Verdict | None:
         """Name the term that leaves an admission short of blocks; None if there is room."""
-        free = self.pool.num_free - self.pool.num_free_among(demand.hit)
+        free = self.pool.num_free
+        if isinstance(demand.hit, Hit):
+            free -= self.pool.num_free_among(demand.hit)
         held = len(request.block_ids) + len(demand.hit)
         slots = self._computed(request, demand) + demand.num_new_tokens + demand.lookahead_tokens
         return which_term_is_short(
@@ -122,13 +118,13 @@ class KVCacheManager:
     def admit(self, request: Request, demand: SlotDemand) -> None:
         """Take hits and new blocks for a request that `shortage` found room for."""
         total = self._computed(request, demand) + demand.num_new_tokens
-        if demand.hit:
-            self.pool.touch(demand.hit)
-            request.block_ids.extend(demand.hit)
+        table = table_of(request)
+        if demand.hit and isinstance(demand.hit, Hit):
+            self.pool.borrow(table, demand.hit)
             request.num_cached_blocks = len(request.block_ids)
         count = self.blocks_for(total + demand.lookahead_tokens) - len(request.block_ids)
         if count > 0:
-            request.block_ids.extend(self.pool.get_new_blocks(count))
+            request.block_ids += self.pool.get_new_blocks(count)
         if demand.caches:
             self.cache_blocks(request, min(total, request.num_tokens))
 
@@ -155,21 +151,17 @@ class KVCacheManager:
             full = min(full, self._hashable(request, num_tokens) // self.block_size)
         first = request.num_cached_blocks
         if full > first:
-            hashes = request.identity.block_hashes(first, full)
-            self.pool.cache(request.block_ids[first:full], hashes)
+            self.pool.cache(table_of(request), request.identity.stretches(first, full))
             request.num_cached_blocks = full
 
     def free(self, request: Request) -> int:
         """Return a request's blocks, tail first; returns how many became free."""
-        before = self.pool.num_free
-        known = self.config.kv_role is None  # a load that fails takes hashes away
-        num_hashed = request.num_cached_blocks if known else None
-        self.pool.free_blocks(self.take_blocks(request), num_hashed)
-        return self.pool.num_free - before
+        return self.pool.free(self.take_blocks(request))
 
-    def take_blocks(self, request: Request) -> list[int]:
+    def take_blocks(self, request: Request) -> BlockTable:
         """Take a request's blocks from it without giving them back to the pool."""
-        taken, request.block_ids = request.block_ids, []
+        taken = table_of(request)
+        request.block_ids, request.block_table = [], None
         request.num_cached_blocks = 0
         return taken
 
@@ -189,3 +181,11 @@ class KVCacheManager:
     def _computed(self, request: Request, demand: SlotDemand) -> int:
         found = len(demand.hit) * self.block_size + demand.num_external_tokens
         return min(request.num_computed_tokens + found, self.max_model_len)
+
+
+def table_of(request: Request) -> BlockTable:
+    """A request's block table, made when it is first asked for."""
+    table = request.block_table
+    if table is None:
+        table = request.block_table = BlockTable(request.block_ids)
+    return table

@@ -14,6 +14,7 @@ from watched import Watch, WatchedScheduler, watched_replay
 
 from schedbench.results.run_tables import RunTables
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.kv_cache.block_table import PLACE_BITS, BlockTable
 from schedbench.sched.request import EncoderInput, RequestStatus
 from schedbench.sched.scheduler import Scheduler
 from schedbench.sched.verdicts import Limit, Verdict
@@ -78,7 +79,7 @@ def _too_many_run(scheduler: Scheduler) -> None:
 
 
 def _block_is_lost(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool.free_queue.popleft_n(1)
+    scheduler.kv_cache.pool.free_queue.take_bare(1)
 
 
 def _block_is_free_twice(scheduler: Scheduler) -> None:
@@ -87,7 +88,7 @@ def _block_is_free_twice(scheduler: Scheduler) -> None:
 
 
 def _block_is_free_and_held(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool.free_queue.append_n(scheduler.running[0].block_ids[:1])
+    scheduler.kv_cache.pool.free_queue.prepend_n(scheduler.running[0].block_ids[:1])
 
 
 def _null_block_is_handed_out(scheduler: Scheduler) -> None:
@@ -103,22 +104,24 @@ def _tokens_have_no_block(scheduler: Scheduler) -> None:
 
 
 def _reference_is_left_over(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool._shared[scheduler.running[0].block_ids[0]] = 1
+    scheduler.running[0].block_table.references[0] = 1
 
 
-def _hash_is_lost(scheduler: Scheduler) -> None:
-    scheduler.kv_cache.pool._hashes[scheduler.running[0].block_ids[0]] = -1
+def _name_is_lost(scheduler: Scheduler) -> None:
+    scheduler.kv_cache.pool._rows.popitem()
 
 
-def _hash_is_anothers(scheduler: Scheduler) -> None:
-    pool, block_id = scheduler.kv_cache.pool, scheduler.running[0].block_ids[0]
-    pool.forget([block_id])
-    pool.cache([block_id], [12345])
+def _name_is_anothers(scheduler: Scheduler) -> None:
+    pool, table = scheduler.kv_cache.pool, scheduler.running[0].block_table
+    pool.forget(table, 0)
+    table.forgotten.clear()
+    table.num_hashed = 0
+    pool.cache(table, [range(12345 << PLACE_BITS, (12345 << PLACE_BITS) + 1)])
 
 
 def _bare_block_stands_in_the_back(scheduler: Scheduler) -> None:
     queue = scheduler.kv_cache.pool.free_queue
-    queue.append_n(queue.popleft_n(1))
+    queue.append(BlockTable(queue.take_bare(1)), [(0, 1)])
 
 
 def _cached_blocks_are_miscounted(scheduler: Scheduler) -> None:
@@ -148,8 +151,8 @@ STATES: list[tuple[int, Callable[[Scheduler], None]]] = [
     (5, _free_blocks_are_miscounted),
     (5, _tokens_have_no_block),
     (6, _reference_is_left_over),
-    (7, _hash_is_lost),
-    (7, _hash_is_anothers),
+    (7, _name_is_lost),
+    (7, _name_is_anothers),
     (7, _bare_block_stands_in_the_back),
     (7, _cached_blocks_are_miscounted),
     (8, _embeddings_are_lost),
@@ -332,9 +335,8 @@ def test_law_9_notices_a_token_that_is_computed_twice() -> None:
 def test_law_14_notices_a_dry_run_that_touches_something(monkeypatch: pytest.MonkeyPatch) -> None:
     def touching(scheduler: Scheduler, this_pass: object) -> int:
         del this_pass
-        scheduler.kv_cache.pool.free_queue.prepend_n(
-            scheduler.kv_cache.pool.free_queue.popleft_n(2)[::-1]
-        )
+        queue = scheduler.kv_cache.pool.free_queue
+        queue.prepend_n(queue.take_bare(2)[::-1])
         return 0
 
     scheduler = _watched_scheduler()

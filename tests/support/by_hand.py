@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedbench import Policy, Request, Scheduler, SchedulerConfig
+from schedbench.sched.kv_cache.block_table import PLACE_BITS
 from schedbench.sched.output import ModelRunnerOutput, SchedulerOutput
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ class Alone:
         self._name = name
 
     def block_hash(self, index: int) -> int:
-        return hash((self._name, index))
+        return (hash(self._name) << PLACE_BITS) + index
 
-    def block_hashes(self, first: int, end: int) -> list[int]:
-        return [self.block_hash(index) for index in range(first, end)]
+    def stretches(self, first: int, end: int) -> list[range]:
+        return [range(self.block_hash(first), self.block_hash(end))]
 
     def next_input(self, num_tokens: int, num_kept: int, update: object) -> None:
         raise NotImplementedError

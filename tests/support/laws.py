@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from schedbench.sched.kv_cache.block_pool import Row
+from schedbench.sched.kv_cache.block_table import PLACE_BITS
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.verdicts import LIMIT_OF, Kind, Limit, Verdict
@@ -16,6 +18,7 @@ from schedbench.sched.verdicts import LIMIT_OF, Kind, Limit, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from schedbench.sched.kv_cache.block_table import BlockTable, Stretch
     from schedbench.sched.output import SchedulerOutput
     from schedbench.sched.request import Request
     from schedbench.sched.scheduler import Scheduler
@@ -61,10 +64,14 @@ def seats(scheduler: Scheduler) -> Iterator[str]:
 def blocks(scheduler: Scheduler) -> Iterator[str]:
     pool = scheduler.kv_cache.pool
     free, held = list(pool.free_queue), set[int]()
+    for request in scheduler.requests.values():
+        table = request.block_table
+        if request.block_ids and (table is None or table.ids is not request.block_ids):
+            yield f"the blocks of {request} are not those of its table"
     for table in _tables(scheduler):
-        if len(set(table)) < len(table):
-            yield f"a table holds a block twice: {table}"
-        held |= set(table)
+        if len(set(table.ids)) < len(table.ids):
+            yield f"a table holds a block twice: {table.ids}"
+        held |= set(table.ids)
     if len(set(free)) < len(free):
         yield f"the free queue holds a block twice: {free}"
     if both := held & set(free):
@@ -87,25 +94,34 @@ def _owned(scheduler: Scheduler, request: Request) -> Iterator[str]:
 
 
 def reference_counts(scheduler: Scheduler) -> Iterator[str]:
-    holders = Counter(block_id for table in _tables(scheduler) for block_id in table)
-    pool = scheduler.kv_cache.pool
-    for block_id in range(pool.num_gpu_blocks):
-        count = pool.ref_count(block_id)
-        if count != holders[block_id]:
-            yield f"block {block_id} counts {count} references, {holders[block_id]} tables hold it"
+    """Of own blocks: one of the table that took it, if it is held, and those of others."""
+    holders = Counter(block_id for table in _tables(scheduler) for block_id in table.ids)
+    for table in _known_tables(scheduler):
+        for index in range(table.num_borrowed, len(table.ids)):
+            told = table.num_references(index)
+            if (table.is_held or told) and told != holders[table.ids[index]]:
+                yield f"block {table.ids[index]} counts {told} references, tables: {holders}"
+        if not all(table.references.values()):
+            yield f"references of others: {table.references}"
+    for table in _tables(scheduler):
+        for index in range(table.num_borrowed):
+            owner, at = table.owner(index)
+            if owner.ids[at] != table.ids[index] or not owner.references.get(at):
+                yield f"block {table.ids[index]} is borrowed, its owner has {owner.ids[at]}"
 
 
 def hashes(scheduler: Scheduler) -> Iterator[str]:
     pool = scheduler.kv_cache.pool
-    named = {block_id: pool.hash_of(block_id) for block_id in range(pool.num_gpu_blocks)}
-    carried = {block_id: name for block_id, name in named.items() if name is not None}
-    found = [(block_id, name) for name in pool._first for block_id in pool.blocks_with(name)]
+    carried = dict(_named_blocks(scheduler))
+    names = [key << PLACE_BITS | at for key, row in pool._rows.items() for at in _places(row)]
+    runs = [(run, name) for name in names for run in pool.carriers(name)]
+    found = [(table.ids[first], name) for (table, first, _), name in runs]
     if dict(found) != carried or len(found) != len(carried):
         yield f"blocks carry {carried}, a lookup finds {found}"
     if pool.num_cached != len(carried):
         yield f"{pool.num_cached} cached blocks are counted, {len(carried)} carry a hash"
-    if pool._later.keys() - pool._first.keys() or not all(pool._later.values()):
-        yield f"blocks that got a hash later: {pool._later}, first: {pool._first}"
+    if not all(_places(row) for row in pool._rows.values()):
+        yield f"a key is kept that no block has: {pool._rows}"
     bare = [block_id for block_id in pool.free_queue if block_id not in carried]
     if bare != list(islice(pool.free_queue, pool.num_bare)):
         yield f"free blocks without a hash are {bare}, {pool.num_bare} are in front"
@@ -113,8 +129,22 @@ def hashes(scheduler: Scheduler) -> Iterator[str]:
         yield "there are hashes without prefix caching"
     for request in scheduler.requests.values():
         for index in range(request.num_cached_blocks if not request.is_finished else 0):
-            if pool.hash_of(request.block_ids[index]) != request.identity.block_hash(index):
+            if carried.get(request.block_ids[index]) != request.identity.block_hash(index):
                 yield f"block {index} of {request} does not carry the name of its content"
+
+
+def _named_blocks(scheduler: Scheduler) -> Iterator[tuple[int, int]]:
+    """Blocks with their names, as the tables know them."""
+    for table in _known_tables(scheduler):
+        held = range(table.num_borrowed, table.num_hashed) if table.is_held else table.references
+        queued = [i for segment in table.segments for span in segment.spans for i in range(*span)]
+        for index in {*held, *queued}.intersection(range(table.num_hashed)) - table.forgotten:
+            (stretch,) = table.stretches(index, index + 1)
+            yield table.ids[index], stretch.name + index - stretch.first
+
+
+def _places(row: Stretch | Row) -> range:
+    return range(len(row.places) if isinstance(row, Row) else row.left)
 
 
 def encoder_cache(scheduler: Scheduler) -> Iterator[str]:
@@ -257,13 +287,20 @@ def _collections(scheduler: Scheduler) -> dict[str, list[Request]]:
     }
 
 
-def _tables(scheduler: Scheduler) -> Iterator[list[int]]:
-    """Every list of blocks that holds a reference: block tables, and frees put off."""
+def _tables(scheduler: Scheduler) -> Iterator[BlockTable]:
+    """All that hold blocks: those of requests, and frees put off."""
     for request in scheduler.requests.values():
-        yield request.block_ids
+        if request.block_table is not None:
+            yield request.block_table
     if scheduler.transfers is not None:
-        for _, block_ids in scheduler.transfers.deferred:
-            yield block_ids
+        yield from (table for _, table in scheduler.transfers.deferred)
+
+
+def _known_tables(scheduler: Scheduler) -> set[BlockTable]:
+    """Those, and tables that were given back of which something is cached or held."""
+    held = set(_tables(scheduler))
+    lenders = {owner for table in held for owner, _, _ in table.borrowed}
+    return held | lenders | {segment.table for segment in scheduler.kv_cache.pool.free_queue.back}
 
 
 STATE_LAWS: dict[int, Callable[[Scheduler], Iterator[str]]] = {

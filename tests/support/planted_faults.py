@@ -18,6 +18,7 @@ from schedbench.sched import (
     spec_decode,
     token_demand,
 )
+from schedbench.sched.kv_cache.free_queue import FreeBlockQueue
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.one_queue import OneQueue
 from schedbench.sched.skipped_first import SkippedFirst
@@ -109,17 +110,22 @@ def _any_encoder_budget(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_hit_less(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda manager, request: right(manager, request)[:-1]
+    def get_computed_blocks(manager: Any, request: Any) -> Any:  # noqa: ANN401
+        hit = right(manager, request)
+        if hit:
+            hit.drop_last()
+        return hit
+
+    return get_computed_blocks
 
 
-def _freed_from_the_front(right: Callable[..., Any]) -> Callable[..., Any]:
-    def free(manager: Any, request: Any) -> Any:  # noqa: ANN401
-        hashed = request.num_cached_blocks  # which blocks those are, the fault leaves alone
-        ids = request.block_ids
-        request.block_ids = [*ids[:hashed][::-1], *ids[hashed:][::-1]]
-        return right(manager, request)
+def _from_the_front(right: Callable[..., Any]) -> Callable[..., Any]:
+    def append(queue: Any, table: Any, spans: Any) -> Any:  # noqa: ANN401
+        for low, high in spans:
+            for index in range(low, high):
+                right(queue, table, [(index, index + 1)])
 
-    return free
+    return append
 
 
 def _one_token_late(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,9 +248,9 @@ FAULTS: Final = (
     ),
     Fault(
         "freed blocks are used again from the front",
-        KVCacheManager,
-        "free",
-        _freed_from_the_front,
+        FreeBlockQueue,
+        "append",
+        _from_the_front,
         "prefix_evict.0",
         frozenset({"prefix", "pressure"}),
     ),

@@ -1,0 +1,165 @@
+"""A request's blocks, as the pool sees them: which of them carry what name, and who holds them.
+
+    | borrowed: hits on other tables | hashed, own | bare: not full yet |
+    |<------------------------- ids ---------------------------------->|
+
+A block belongs to the table that took it out of the free queue. As long as that is held, so are its
+blocks; what other tables hold of them are references beside that, and counted. So nothing is
+written down for each block when a request comes or goes: a table is let go of as a whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLACE_BITS = 32
+"""A name is a key and, in so many low bits, the block's place among those with that key."""
+
+
+Run: TypeAlias = "tuple[BlockTable, int, int]"
+"""So many own blocks of a table, from an index on: the table, the index, how many."""
+
+
+class Hit:
+    """Cached blocks that a request begins with, and whose they are."""
+
+    __slots__ = ("ids", "runs")
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, table: BlockTable, first: int, length: int) -> None:
+        """Go on with own blocks of a table."""
+        self.ids += table.ids[first : first + length]
+        if self.runs:
+            last, begin, before = self.runs[-1]
+            if last is table and begin + before == first:
+                self.runs[-1] = (table, begin, before + length)
+                return
+        self.runs.append((table, first, length))
+
+    def drop_last(self) -> None:
+        """One block less."""
+        self.ids.pop()
+        table, first, length = self.runs.pop()
+        if length > 1:
+            self.runs.append((table, first, length - 1))
+
+
+class Stretch:
+    """Own blocks of a table, from index `first` on, whose names are consecutive from `name` on."""
+
+    __slots__ = ("count", "first", "left", "name", "table")
+
+    def __init__(self, table: BlockTable, first: int, name: int) -> None:
+        self.table = table
+        self.first = first
+        self.name = name
+        self.count = 0
+        self.left = 0  # leading ones that are cached, as long as no other has names of their key
+
+
+class BlockTable:
+    """The blocks of one request, from when it gets the first until all are evicted or forgotten."""
+
+    __slots__ = (
+        "_firsts",
+        "_stretches",
+        "borrowed",
+        "forgotten",
+        "ids",
+        "is_held",
+        "num_borrowed",
+        "num_hashed",
+        "references",
+        "segments",
+    )
+
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+        self.is_held = True
+        self.borrowed: list[Run] = []
+        self.num_borrowed = 0
+        self.num_hashed = 0  # leading blocks that got a hash, borrowed ones among them
+        self.forgotten: set[int] = set()  # indices of own blocks that lost it while they were held
+        self.references: dict[int, int] = {}  # of other tables, by the index of an own block
+        self.segments: list[Segment] = []  # own blocks that stand in the free queue
+        self._stretches: list[Stretch] = []
+        self._firsts: list[int] = []  # of each
+
+    def what_if(self, ids: list[int]) -> BlockTable:
+        """Return a table of these ids to be asked, not told, what is hashed."""
+        other = BlockTable(ids)
+        other.borrowed, other.num_borrowed = self.borrowed, self.num_borrowed
+        other.num_hashed, other.forgotten = self.num_hashed, self.forgotten
+        other.references = self.references
+        return other
+
+    def name(self, name: int, length: int) -> Stretch:
+        """Name the next blocks, from this name on; returns the stretch that they are in."""
+        stretch = self._stretches[-1] if self._stretches else None
+        if stretch is None or stretch.name + stretch.count != name:
+            stretch = Stretch(self, self.num_hashed, name)
+            self._stretches.append(stretch)
+            self._firsts.append(self.num_hashed)
+        stretch.count += length
+        self.num_hashed += length
+        return stretch
+
+    def stretches(self, first: int, end: int) -> Iterator[Stretch]:
+        """Those that own hashed blocks from one index to another are in, the last one first."""
+        at = bisect_right(self._firsts, end - 1)
+        while end > first:
+            at -= 1
+            end = self._firsts[at]
+            yield self._stretches[at]
+
+    def num_references(self, index: int) -> int:
+        """How many tables hold an own block."""
+        return self.is_held + self.references.get(index, 0)
+
+    def owner(self, index: int) -> tuple[BlockTable, int]:
+        """Whose a block of this table is, and its index there."""
+        for table, first, length in self.borrowed:
+            if index < length:
+                return table, first + index
+            index -= length
+        return self, index + self.num_borrowed
+
+
+class Segment:
+    """Own blocks of one table that came free together: spans of indices, the last handed out first.
+
+    A block that is hit meanwhile is taken out of its span.
+    """
+
+    __slots__ = ("spans", "table")
+
+    def __init__(self, table: BlockTable, spans: list[tuple[int, int]]) -> None:
+        self.table = table
+        self.spans = spans
+
+    def take_out(self, first: int, end: int) -> int:
+        """Take out the blocks from one index to another, as far as they stand here; how many."""
+        before = len(self)
+        spans = []
+        for low, high in self.spans:
+            spans += [(low, min(high, first)), (max(low, end), high)]
+        self.spans = [(low, high) for low, high in spans if low < high]
+        return before - len(self)
+
+    def __len__(self) -> int:
+        return sum(high - low for low, high in self.spans)
+
+    def ids(self) -> list[int]:
+        """In the order in which they will be handed out."""
+        ids = self.table.ids
+        return [ids[i] for low, high in reversed(self.spans) for i in range(high - 1, low - 1, -1)]
