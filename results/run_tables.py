@@ -8,7 +8,7 @@ from schedbench.results.run_store import RunFolder
 from schedbench.results.stored_run import StoredRun
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunTables:
     passes: Rows
     requests: Rows

@@ -2,7 +2,8 @@
 
 Of values that are in memory: they are sorted. Of those of a table that comes in parts: it is swept
 several times, and each time the stretch that holds a wanted rank becomes 65,536 times as narrow.
-That takes the memory of some hundred thousand counters, however many values there are.
+That takes the memory of some hundred thousand counters, however many values there are. Values span
+less than 2**63, and a cell counts less than 2**53 of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

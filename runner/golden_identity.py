@@ -6,7 +6,8 @@ length) it is made of, and its hash is a number for (hash of the block before, c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import count, groupby
+from typing import TYPE_CHECKING, Any, Final
 
 from schedbench.sched.kv_cache.block_table import PLACE_BITS
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 Run = tuple[str, int, int]  # key, first token, length
 
+_NOTHING: Final = -1  # what a root stands behind
+
 
 class SegmentHasher:
-    """Numbers chained block contents; shared by all requests of a scenario.
+    """Names chained block contents; shared by all requests of a scenario.
 
     Args:
         block_size: tokens in a block.
@@ -33,10 +36,18 @@ class SegmentHasher:
         self.block_size = block_size
         self.lookahead_tokens = lookahead_tokens
         self.sees_all_items = sees_all_items
-        self._numbers: dict[Hashable, int] = {}
+        self._names: dict[Hashable, int] = {}
+        self._followed = {_NOTHING}  # names whose next number is taken
+        self._keys = count()
 
-    def number(self, parent: int, content: Hashable) -> int:
-        return self._numbers.setdefault((parent, content), len(self._numbers))
+    def name(self, parent: int, content: Hashable) -> int:
+        """Of a block behind another: the next number for what first came there, else a new key."""
+        known = self._names.get((parent, content))
+        if known is None:
+            known = parent + 1 if parent not in self._followed else next(self._keys) << PLACE_BITS
+            self._names[parent, content] = known
+            self._followed.add(parent)
+        return known
 
 
 class SegmentIdentity:
@@ -62,17 +73,19 @@ class SegmentIdentity:
         self._num_before_output = sum(length for _, length in prompt)
         self._hashes: list[int] = []
         self._passed = (0, 0)  # runs that are hashed whole, and the tokens in them
-        self._root = hasher.number(-1, root)
+        self._root = hasher.name(_NOTHING, root)
         self._hash_through(self._num_before_output)
 
     def block_hash(self, index: int) -> int:
         hasher = self._hasher
         self._hash_through((index + 1) * hasher.block_size + hasher.lookahead_tokens)
-        return self._hashes[index] << PLACE_BITS
+        return self._hashes[index]
 
     def stretches(self, first: int, end: int) -> Iterator[range]:
-        names = map(self.block_hash, range(first, end))
-        return (range(name, name + 1) for name in names)
+        names = enumerate(map(self.block_hash, range(first, end)))
+        for _, group in groupby(names, lambda each: each[1] - each[0]):
+            together = [name for _, name in group]
+            yield range(together[0], together[-1] + 1)
 
     def rehash(self) -> None:
         num_tokens = len(self._hashes) * self._hasher.block_size + self._hasher.lookahead_tokens
@@ -116,7 +129,7 @@ class SegmentIdentity:
                 if item.offset < end and item.offset + item.num_tokens > start
             )
             parent = self._hashes[-1] if self._hashes else self._root
-            self._hashes.append(self._hasher.number(parent, (content, seen)))
+            self._hashes.append(self._hasher.name(parent, (content, seen)))
 
     def _content(self, start: int, end: int, num_output: int) -> tuple[Run, ...]:
         passed, before = self._passed

@@ -52,8 +52,8 @@ class PrefixIdentity(Protocol):
 
     Two requests share the first n blocks exactly when their names of block n - 1 are equal. A name
     is `key << PLACE_BITS | place` (kv_cache/block_table.py): names of blocks that follow on each
-    other under one key are consecutive, from place 0 on; where there is nothing of the kind, each
-    block has a key of its own, and place 0.
+    other under one key are consecutive, mostly from place 0 on; where there is nothing of the
+    kind, each block has a key of its own.
     """
 
     def block_hash(self, index: int) -> int:

@@ -4,8 +4,9 @@ Block 0 is the null block and is never handed out, so `num_gpu_blocks - 1` are u
 Several blocks may carry the same name (vLLM does not deduplicate); a lookup answers with the
 one that got it first.
 
-A name is a number, `key << PLACE_BITS | place`. Blocks whose content follows on each other mostly
-have consecutive names, and are looked up, named, evicted and given back by the stretch.
+A name, vLLM's block hash, is a number here: `key << PLACE_BITS | place`. Blocks whose content
+follows on each other mostly have consecutive names, and are looked up, named, evicted and given
+back by the stretch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from schedbench.sched.kv_cache.block_table import Run
 
 _PLACE = (1 << PLACE_BITS) - 1
-_NOBODY = BlockTable([])
 
 
 class Row:
@@ -34,8 +34,8 @@ class Row:
 
     __slots__ = ("_later", "places")
 
-    def __init__(self, stretch: Stretch) -> None:
-        self.places: list[Stretch | None] = [stretch] * stretch.left
+    def __init__(self, places: list[Stretch | None]) -> None:
+        self.places = places
         self._later: dict[int, list[Stretch]] = {}  # whose blocks got a name since
 
     def add(self, place: int, end: int, stretch: Stretch) -> None:
@@ -71,7 +71,7 @@ class Row:
 
 
 class BlockPool:
-    """Names of blocks and the free queue; knows nothing of requests, but of their block tables.
+    """Names of blocks and the free queue; knows block tables, not requests.
 
     A block is made bare by `forget` only while it is held, so that all free ones in the back of the
     queue carry a name, and none in its front.
@@ -82,7 +82,7 @@ class BlockPool:
         self.free_queue = FreeBlockQueue(range(1, num_gpu_blocks))
         self.num_free = num_gpu_blocks - 1
         self.num_cached = 0  # blocks that carry a name, free or held
-        self.told_of_names: Callable[[range], None] | None = None  # that blocks get
+        self.told_of_names: Callable[[range], None] | None = None  # called as blocks get them
         self._rows: dict[int, Stretch | Row] = {}  # by key
 
     @property
@@ -102,7 +102,7 @@ class BlockPool:
             if isinstance(row, Row):
                 found = _add_one_by_one(hit, row, place, length)
             else:
-                found = min(row.left - place, length)
+                found = min(row.num_cached - place, length)
                 if found > 0:
                     hit.add(row.table, row.first + place, found)
             if found < length:
@@ -116,7 +116,7 @@ class BlockPool:
             return []
         if isinstance(row, Row):
             return [(each.table, each.first + name - each.name, 1) for each in row.at(place)]
-        return [(row.table, row.first + place, 1)] if place < row.left else []
+        return [(row.table, row.first + place, 1)] if place < row.num_cached else []
 
     def num_free_among(self, hit: Hit) -> int:
         """How many of these stand in the free queue: a hit on them costs a free block."""
@@ -130,9 +130,7 @@ class BlockPool:
             references = owner.references
             for index in range(first, first + length):
                 references[index] = references.get(index, 0) + 1
-        table.ids += hit.ids
-        table.borrowed = hit.runs
-        table.num_borrowed = table.num_hashed = len(hit)
+        table.borrow(hit)
 
     def get_new_blocks(self, count: int) -> list[int]:
         """Hand out free blocks; what they cached is forgotten.
@@ -152,6 +150,7 @@ class BlockPool:
             table, first, length = self.free_queue.take_oldest(count - len(taken))
             self._forget(table, first, first + length)
             taken += table.ids[first : first + length][::-1]
+            table.drop_if_gone()
         return taken
 
     def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
@@ -163,11 +162,11 @@ class BlockPool:
             self.num_cached += length
             key, place = name >> PLACE_BITS, name & _PLACE
             row = rows.get(key)
-            if row is stretch and stretch.left + length == stretch.count:
-                stretch.left += length
+            if row is stretch and stretch.num_cached + length == stretch.count:
+                stretch.num_cached += length
             elif row is None and not place:
                 rows[key] = stretch
-                stretch.left = length
+                stretch.num_cached = length
             else:
                 self._row(key).add(place, place + length, stretch)
             if self.told_of_names is not None:
@@ -175,9 +174,9 @@ class BlockPool:
 
     def _row(self, key: int) -> Row:
         """Of a key under which there is more than one stretch, or not from the first place on."""
-        row = self._rows.get(key) or Stretch(_NOBODY, 0, key << PLACE_BITS)
+        row = self._rows.get(key)
         if not isinstance(row, Row):
-            row = self._rows[key] = Row(row)
+            row = self._rows[key] = Row([] if row is None else [row] * row.num_cached)
         return row
 
     def forget(self, table: BlockTable, first: int) -> None:
@@ -194,8 +193,8 @@ class BlockPool:
             low, high = max(first - stretch.first, 0), end - stretch.first
             end = stretch.first
             key, place = stretch.name >> PLACE_BITS, stretch.name & _PLACE
-            if self._rows[key] is stretch and high == stretch.left:
-                stretch.left = low
+            if self._rows[key] is stretch and high == stretch.num_cached:
+                stretch.num_cached = low
                 if not low:
                     del self._rows[key]
                 continue
@@ -222,6 +221,7 @@ class BlockPool:
                     del references[index]
             if not owner.is_held:
                 self._give_back(owner, first, first + length, bare)
+        table.borrowed = []
         if bare:
             self.free_queue.prepend_n(bare)
         return self.num_free - before
@@ -231,13 +231,13 @@ class BlockPool:
         if not table.references and not table.forgotten:
             self.num_free += end - first
             self.free_queue.append(table, [(first, end)] if first < end else [])
-            return
-        free = [index for index in range(first, end) if index not in table.references]
-        self.num_free += len(free)
-        bare += [table.ids[index] for index in reversed(free) if index in table.forgotten]
-        self.free_queue.append(
-            table, _spans([index for index in free if index not in table.forgotten])
-        )
+        else:
+            free = [index for index in range(first, end) if index not in table.references]
+            self.num_free += len(free)
+            bare += [table.ids[index] for index in reversed(free) if index in table.forgotten]
+            named = [index for index in free if index not in table.forgotten]
+            self.free_queue.append(table, _spans(named))
+        table.drop_if_gone()
 
     def reset_prefix_cache(self) -> bool:
         """Forget every name. Refused (False) while any block is held."""
@@ -245,7 +245,7 @@ class BlockPool:
             return False
         self._rows.clear()
         self.num_cached = 0
-        self.free_queue.hashes_are_gone()
+        self.free_queue.names_are_gone()
         return True
 
 

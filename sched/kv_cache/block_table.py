@@ -1,17 +1,19 @@
 """A request's blocks, as the pool sees them: which of them carry what name, and who holds them.
 
-    | borrowed: hits on other tables | hashed, own | bare: not full yet |
-    |<------------------------- ids ---------------------------------->|
+    | borrowed: hits on other tables | named, own | bare: not full yet |
+    |<------------------------- ids --------------------------------->|
 
 A block belongs to the table that took it out of the free queue. As long as that is held, so are its
 blocks; what other tables hold of them are references beside that, and counted. So nothing is
-written down for each block when a request comes or goes: a table is let go of as a whole.
+written down for each own block when a request comes or goes: a table is let go of as a whole.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
+
+from schedbench.errors import InvariantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,14 +59,14 @@ class Hit:
 class Stretch:
     """Own blocks of a table, from index `first` on, whose names are consecutive from `name` on."""
 
-    __slots__ = ("count", "first", "left", "name", "table")
+    __slots__ = ("count", "first", "name", "num_cached", "table")
 
     def __init__(self, table: BlockTable, first: int, name: int) -> None:
         self.table = table
         self.first = first
         self.name = name
         self.count = 0
-        self.left = 0  # leading ones that are cached, as long as no other has names of their key
+        self.num_cached = 0  # leading ones that carry their name; not kept up beside a Row
 
 
 class BlockTable:
@@ -96,12 +98,26 @@ class BlockTable:
         self._firsts: list[int] = []  # of each
 
     def what_if(self, ids: list[int]) -> BlockTable:
-        """Return a table of these ids to be asked, not told, what is hashed."""
+        """Return a table of these ids to be spent in a dry run; this one and its own stay."""
         other = BlockTable(ids)
         other.borrowed, other.num_borrowed = self.borrowed, self.num_borrowed
         other.num_hashed, other.forgotten = self.num_hashed, self.forgotten
         other.references = self.references
         return other
+
+    def borrow(self, hit: Hit) -> None:
+        """Begin with hit blocks. Raises InvariantError where there are blocks already."""
+        if self.ids:
+            raise InvariantError(f"a table of {len(self.ids)} blocks cannot begin with a hit")
+        self.ids += hit.ids
+        self.borrowed = hit.runs
+        self.num_borrowed = self.num_hashed = len(hit)
+
+    def drop_if_gone(self) -> None:
+        """Know no names any more, once no own block is held or cached, so that it is let go of."""
+        if not (self.is_held or self.segments or self.references):
+            self._stretches.clear()
+            self._firsts.clear()
 
     def name(self, name: int, length: int) -> Stretch:
         """Name the next blocks, from this name on; returns the stretch that they are in."""

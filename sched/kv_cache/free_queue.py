@@ -1,7 +1,7 @@
 """The free blocks in the order in which they will be handed out.
 
-vLLM keeps one linked list and touches it in three places: blocks without a hash return to its
-head, hashed ones to its tail, and a prefix hit takes a block out of the middle. Hits only ever
+vLLM keeps one linked list and touches it in three places: blocks without a name return to its
+head, named ones to its tail, and a prefix hit takes a block out of the middle. Hits only ever
 take blocks that came back through the tail, so the list is kept as two:
 
     head  [ front: a stack, its top is the head | back: segments, oldest first ]  tail
@@ -30,18 +30,18 @@ class FreeBlockQueue:
 
     @property
     def num_in_front(self) -> int:
-        """Blocks that no hit can take: those without a hash."""
+        """Blocks that no hit can take: those without a name."""
         return len(self._front)
 
-    def take_bare(self, most: int) -> list[int]:
-        """Hand out blocks without a hash, `most` of them."""
+    def take_bare(self, count: int) -> list[int]:
+        """Hand out blocks without a name, up to `count`."""
         front = self._front
-        taken = front[: -most - 1 : -1]
+        taken = front[: -count - 1 : -1]
         del front[len(front) - len(taken) :]
         return taken
 
-    def take_oldest(self, most: int) -> Run:
-        """Hand out hashed blocks that stand together, `most` of them, the last index first.
+    def take_oldest(self, count: int) -> Run:
+        """Hand out named blocks that stand together, up to `count`, the last index first.
 
         Raises KeyError where there are none.
         """
@@ -49,7 +49,7 @@ class FreeBlockQueue:
         if segment is None:
             raise KeyError("the back of the free queue is empty")
         low, high = segment.spans[-1]
-        first = max(low, high - most)
+        first = max(low, high - count)
         if first > low:
             segment.spans[-1] = (low, first)
         else:
@@ -78,12 +78,12 @@ class FreeBlockQueue:
             table.segments.append(segment)
             self.back[segment] = None
 
-    def hashes_are_gone(self) -> None:
+    def names_are_gone(self) -> None:
         """Let nothing be hit from here on; the order stays."""
         self._front = list(self)[::-1]
-        for segment in self.back:
-            segment.table.segments.remove(segment)
-        self.back.clear()
+        for segment in list(self.back):
+            self._drop(segment)
+            segment.table.drop_if_gone()
 
     def _drop(self, segment: Segment) -> None:
         segment.table.segments.remove(segment)

@@ -6,16 +6,16 @@ Costs as much as is done on it, whatever the size of the pool.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from schedbench.sched.kv_cache.block_table import BlockTable, Hit
+from schedbench.sched.kv_cache.block_table import Hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from schedbench.sched.kv_cache.block_pool import BlockPool
-    from schedbench.sched.kv_cache.block_table import Run
+    from schedbench.sched.kv_cache.block_table import BlockTable, Run
 
 
 class WhatIfPool:
@@ -24,79 +24,83 @@ class WhatIfPool:
     def __init__(self, pool: BlockPool) -> None:
         self._pool = pool
         self.num_free = pool.num_free
-        self._references: Counter[int] = Counter()  # by block, those that came and went here
-        self._taken: set[int] = set()  # blocks that were handed out here
-        self._bare: set[int] = set()  # blocks whose name was lost
-        self._cached: dict[int, Run] = {}  # name -> block that gained it here
-        self._head: deque[int] = deque()  # freed here, before the pool's own
+        self._references: dict[int, int] = {}  # by block, where they changed
+        self._evicted: set[int] = set()  # blocks whose name in the pool was lost
+        self._named: dict[int, list[Run]] = {}  # blocks that got a name here
+        self._bare: list[int] = []  # freed here, before the pool's own; the last is the head
         self._own: Iterator[int] = iter(pool.free_queue)
-        self._tail: deque[int] = deque()
+        self._hit: set[int] = set()  # of these, not there any more
+        self._tail: dict[int, None] = {}  # freed here with a name, behind the pool's own
 
     def cached_prefix(self, stretches: Iterable[range]) -> Hit:
         hit = Hit()
-        for name in (name for names in stretches for name in names):
-            run = self._carrier(name)
+        for name in chain.from_iterable(stretches):
+            run = next(self._carriers(name), None)
             if run is None:
                 break
             hit.add(*run)
         return hit
 
-    def _carrier(self, name: int) -> Run | None:
-        for table, first, length in self._pool.carriers(name):
-            if table.ids[first] not in self._bare:
-                return table, first, length
-        return self._cached.get(name)
+    def _carriers(self, name: int) -> Iterator[Run]:
+        for table, index, length in self._pool.carriers(name):
+            if table.ids[index] not in self._evicted:
+                yield table, index, length
+        yield from self._named.get(name, ())
 
     def num_free_among(self, hit: Hit) -> int:
-        return sum(
-            self._is_free(table, index)
-            for table, first, length in hit.runs
-            for index in range(first, first + length)
-        )
+        blocks = ((table, first + i) for table, first, length in hit.runs for i in range(length))
+        return sum(not self._num_references(*block) for block in blocks)
 
-    def _is_free(self, table: BlockTable, index: int) -> bool:
-        here = self._references[table.ids[index]]
-        return table.ids[index] not in self._taken and table.num_references(index) + here == 0
+    def _num_references(self, table: BlockTable, index: int) -> int:
+        return self._references.get(table.ids[index], table.num_references(index))
 
     def borrow(self, table: BlockTable, hit: Hit) -> None:
-        self.num_free -= self.num_free_among(hit)
-        self._references.update(hit.ids)
-        table.ids += hit.ids
-        table.borrowed = hit.runs
-        table.num_borrowed = table.num_hashed = len(hit)
+        for owner, first, length in hit.runs:
+            for index in range(first, first + length):
+                before, block_id = self._num_references(owner, index), owner.ids[index]
+                self._references[block_id] = before + 1
+                if not before:
+                    self.num_free -= 1
+                    self._hit.add(block_id)
+                    self._tail.pop(block_id, None)
+        table.borrow(hit)
 
     def get_new_blocks(self, count: int) -> list[int]:
-        taken: list[int] = []
-        while len(taken) < count:
-            block_id = self._next_in_queue()
-            if self._references[block_id] <= 0:  # else a hit took it out of the queue
-                taken.append(block_id)
-        self._taken.update(taken)
-        self._bare.update(taken)
+        taken = [self._next_in_queue() for _ in range(count)]
+        self._references.update(dict.fromkeys(taken, 1))
+        self._evicted.update(taken)
         self.num_free -= count
         return taken
 
+    def _next_in_queue(self) -> int:
+        if self._bare:
+            return self._bare.pop()
+        block_id = next((each for each in self._own if each not in self._hit), None)
+        if block_id is None:
+            block_id = next(iter(self._tail))
+            del self._tail[block_id]
+            for runs in self._named.values():
+                runs[:] = [run for run in runs if run[0].ids[run[1]] != block_id]
+        return block_id
+
     def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
-        for name in (name for names in stretches for name in names):
-            self._cached.setdefault(name, (table, table.num_hashed, 1))
+        for name in chain.from_iterable(stretches):
+            self._named.setdefault(name, []).append((table, table.num_hashed, 1))
             table.num_hashed += 1
 
     def free(self, table: BlockTable) -> int:
         before = self.num_free
-        bare: list[int] = []
-        for place, block_id in reversed(list(enumerate(table.ids))):
+        bare = []
+        for place in reversed(range(len(table.ids))):
             owner, index = table.owner(place)
-            self._references[block_id] -= 1
-            self._taken.discard(block_id)
-            if self._is_free(owner, index):
-                self.num_free += 1
-                is_bare = place >= table.num_hashed or index in owner.forgotten
-                (bare if is_bare or block_id in self._bare else self._tail).append(block_id)
-        self._head.extendleft(reversed(bare))
+            left = self._num_references(owner, index) - 1
+            self._references[table.ids[place]] = left
+            if left:
+                continue
+            self.num_free += 1
+            if place < table.num_hashed and index not in owner.forgotten:
+                self._tail[table.ids[place]] = None
+            else:
+                bare.append(table.ids[place])
+        self._bare += reversed(bare)
         return self.num_free - before
-
-    def _next_in_queue(self) -> int:
-        if self._head:
-            return self._head.popleft()
-        block_id = next(self._own, None)
-        return self._tail.popleft() if block_id is None else block_id

@@ -64,10 +64,6 @@ def seats(scheduler: Scheduler) -> Iterator[str]:
 def blocks(scheduler: Scheduler) -> Iterator[str]:
     pool = scheduler.kv_cache.pool
     free, held = list(pool.free_queue), set[int]()
-    for request in scheduler.requests.values():
-        table = request.block_table
-        if request.block_ids and (table is None or table.ids is not request.block_ids):
-            yield f"the blocks of {request} are not those of its table"
     for table in _tables(scheduler):
         if len(set(table.ids)) < len(table.ids):
             yield f"a table holds a block twice: {table.ids}"
@@ -82,6 +78,7 @@ def blocks(scheduler: Scheduler) -> Iterator[str]:
         yield f"{pool.num_free} free blocks are counted, {len(free)} are queued"
     for request in scheduler.requests.values():
         yield from _owned(scheduler, request)
+        yield from _in_its_table(request)
 
 
 def _owned(scheduler: Scheduler, request: Request) -> Iterator[str]:
@@ -91,6 +88,20 @@ def _owned(scheduler: Scheduler, request: Request) -> Iterator[str]:
     was_evicted = request.status is RequestStatus.PREEMPTED and scheduler.transfers is None
     if was_evicted and (request.block_ids or request.num_computed_tokens):
         yield f"{request} was evicted and holds {request.block_ids}"
+
+
+def _in_its_table(request: Request) -> Iterator[str]:
+    table = request.block_table
+    if table is None:
+        if request.block_ids:
+            yield f"the blocks of {request} are in no table"
+        return
+    if table.ids is not request.block_ids:
+        yield f"the blocks of {request} are not those of its table"
+    if table.num_hashed != request.num_cached_blocks:
+        yield f"{request}: {request.num_cached_blocks} hashed blocks, its table: {table.num_hashed}"
+    if table.num_borrowed != sum(length for _, _, length in table.borrowed):
+        yield f"{request} has borrowed {table.num_borrowed} blocks: {table.borrowed}"
 
 
 def reference_counts(scheduler: Scheduler) -> Iterator[str]:
@@ -144,7 +155,7 @@ def _named_blocks(scheduler: Scheduler) -> Iterator[tuple[int, int]]:
 
 
 def _places(row: Stretch | Row) -> range:
-    return range(len(row.places) if isinstance(row, Row) else row.left)
+    return range(len(row.places) if isinstance(row, Row) else row.num_cached)
 
 
 def encoder_cache(scheduler: Scheduler) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 from collections import OrderedDict
 from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from schedbench.sched.kv_cache.block_pool import BlockPool
 from schedbench.sched.kv_cache.block_table import PLACE_BITS, BlockTable
+from schedbench.sched.kv_cache.what_if import WhatIfPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +61,12 @@ class ByBlock:
         self.free = OrderedDict.fromkeys([*bare, *self.free, *hashed])
 
 
-KEYS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), max_size=4)
-"""Stretches of names, from place 0 on: of a few keys, so that prefixes are shared."""
+KEYS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 0, 1, 3]), st.integers(1, 4)), max_size=4
+)
+"""Key, first place and length of stretches: of a few keys, so that prefixes are shared."""
 
-STEPS = st.sampled_from(["admit", "grow", "grow", "free", "free", "void", "reset"])
+STEPS = st.sampled_from(["admit", "admit", "grow", "grow", "grow", "free", "free", "void", "reset"])
 
 
 class Beside:
@@ -74,21 +79,27 @@ class Beside:
 
     def admit(self) -> None:
         pool, rules = self.pool, self.rules
-        stretches = [
-            range(key << PLACE_BITS, (key << PLACE_BITS) + length)
-            for key, length in self.draw(KEYS)
-        ]
-        names = [name for stretch in stretches for name in stretch]
-        hit = pool.cached_prefix(stretches)
+        begins = [(key << PLACE_BITS | place, length) for key, place, length in self.draw(KEYS)]
+        names = [*dict.fromkeys(name + i for name, length in begins for i in range(length))]
+        hit = pool.cached_prefix(self.pieces(names))
         assert hit.ids == rules.prefix(names)
+        for name in names:
+            carriers = [table.ids[index] for table, index, _ in pool.carriers(name)]
+            assert carriers == list(rules.carriers.get(name, ()))
         if hit and self.draw(st.booleans()):
             hit.drop_last()
-        if len(set(hit.ids)) < len(hit):
-            return  # a prompt that would hold a block twice
         assert pool.num_free_among(hit) == sum(each in rules.free for each in hit.ids)
         rules.hold(hit.ids)
         self.tables.append((BlockTable([]), names))
         pool.borrow(self.tables[-1][0], hit)
+
+    def pieces(self, names: list[int]) -> list[range]:
+        """Names that follow on each other together, some of them cut once more."""
+        pieces = []
+        for together in in_stretches(names):
+            cut = self.draw(st.integers(0, len(together)))
+            pieces += [piece for piece in (together[:cut], together[cut:]) if piece]
+        return pieces
 
     def grow(self) -> None:
         pool, rules = self.pool, self.rules
@@ -99,7 +110,7 @@ class Beside:
         table.ids += taken
         first = table.num_hashed
         full = self.draw(st.integers(first, max(first, min(len(table.ids), len(names)))))
-        pool.cache(table, in_stretches(names[first:full]))
+        pool.cache(table, self.pieces(names[first:full]))
         for block_id, name in zip(table.ids[first:full], names[first:full], strict=True):
             rules.cache(block_id, name)
 
@@ -137,6 +148,66 @@ def test_it_answers_as_a_pool_of_single_blocks_does(data: st.DataObject, num_blo
         if both.tables or step in {"admit", "reset"}:
             getattr(both, step)()
         both.are_equal()
+
+
+@given(st.data(), st.integers(3, 30))
+def test_a_dry_run_answers_as_the_pool_would_and_touches_nothing(
+    data: st.DataObject, num_blocks: int
+) -> None:
+    both = Beside(data.draw, num_blocks)
+    for _ in range(12):
+        step = data.draw(STEPS)
+        if both.tables or step in {"admit", "reset"}:
+            getattr(both, step)()
+    pool, tables = copy.deepcopy((both.pool, [table for table, _ in both.tables]))
+    dry = WhatIfPool(both.pool)
+    pairs = [(table, each.what_if(each.ids.copy())) for table, each in zip_first(tables, both)]
+    for _ in range(8):
+        assert pool.num_free == dry.num_free
+        if pairs and data.draw(st.booleans()):
+            real, copied = pairs.pop(data.draw(st.integers(0, len(pairs) - 1)))
+            assert pool.free(real) == dry.free(copied)
+            continue
+        begins = [(key << PLACE_BITS | place, n) for key, place, n in data.draw(KEYS)]
+        names = [*dict.fromkeys(name + i for name, n in begins for i in range(n))]
+        stretches = in_stretches(names)
+        hits = pool.cached_prefix(stretches), dry.cached_prefix(stretches)
+        assert hits[0].ids == hits[1].ids
+        assert pool.num_free_among(hits[0]) == dry.num_free_among(hits[1])
+        own = BlockTable([]), BlockTable([])
+        pool.borrow(own[0], hits[0])
+        dry.borrow(own[1], hits[1])
+        count = data.draw(st.integers(0, pool.num_free))
+        own[0].ids += (taken := pool.get_new_blocks(count))
+        own[1].ids += dry.get_new_blocks(count)
+        assert own[0].ids == own[1].ids
+        named = in_stretches(names[len(hits[0]) : len(hits[0]) + len(taken)])
+        pool.cache(own[0], named)
+        dry.cache(own[1], named)
+        pairs.append(own)
+    both.are_equal()
+
+
+def test_what_is_evicted_is_let_go_of_without_a_search_for_cycles() -> None:
+    gc.collect()
+    pool, before = BlockPool(9), num_tables()
+    gc.disable()
+    try:
+        for key in range(20):
+            table = BlockTable(pool.get_new_blocks(4))
+            pool.cache(table, [range(key << PLACE_BITS, (key << PLACE_BITS) + 3)])
+            pool.free(table)
+        assert num_tables() - before == 3  # whose blocks are cached: 7 of the 8
+    finally:
+        gc.enable()
+
+
+def num_tables() -> int:
+    return sum(isinstance(each, BlockTable) for each in gc.get_objects())
+
+
+def zip_first(tables: list[BlockTable], both: Beside) -> list[tuple[BlockTable, BlockTable]]:
+    return list(zip(tables, [table for table, _ in both.tables], strict=True))
 
 
 def in_stretches(names: list[int]) -> list[range]:
