@@ -123,6 +123,8 @@ def _where(section: Results) -> str:
 
 def _entry(entry: Results) -> Iterator[str]:
     yield f"### {entry['name']}"
+    if "measured" in entry:
+        yield _where(entry["measured"])
     contestants = entry["contestants"]
     columns: list[str] = [name for name in ("passes", "preempted") if name in _first(contestants)]
     if "exponent" in entry:

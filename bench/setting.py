@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,11 @@ class Setting:
     scratch: Path
     quick: bool
     rounds: int = 3
+    entries: str = ""  # a regular expression; empty: all
+
+    def wants(self, entry: str) -> bool:
+        """Whether an entry is to be measured."""
+        return re.search(self.entries, entry) is not None
 
     def limit(self, case: Case) -> int | None:
         """Requests of a case's trace; None: all."""

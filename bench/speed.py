@@ -1,9 +1,10 @@
 """Measure everything and write the page: what `make bench` runs.
 
 python bench/speed.py --traces DIR [--quick] [--only real,peers,lengths,curves,sweep] [--rounds 3]
+    [--entries '^(as recorded|3 times as fast)$']
 
-A section that is measured again takes the place of the old one; every ratio is of one section,
-so of one run. Results go to bench/results.json and docs/performance.md, those of a quick run to
+A section that is measured again takes the place of the old one, and so does an entry of `real`
+whose name --entries finds; every ratio is of one entry, so of one run. Results go to bench/results.json and docs/performance.md, those of a quick run to
 build/bench/.
 """
 
@@ -48,8 +49,10 @@ def main() -> None:
     for name in given.only.split(","):
         print(name, file=sys.stderr)
         with tempfile.TemporaryDirectory(dir=build) as scratch:
-            setting = Setting(given.traces, Path(scratch), given.quick, given.rounds)
-            results["sections"][name] = _section(name, setting)
+            setting = Setting(given.traces, Path(scratch), given.quick, given.rounds, given.entries)
+            measured = _section(name, setting)
+            old = results["sections"].get(name) if given.entries else None
+            results["sections"][name] = _merged(old, measured) if old else measured
         _write(results, file, build if given.quick else ROOT / "docs")
     for each in targets(results["sections"]):
         mark = "reached" if each.met else "MISSED "
@@ -65,7 +68,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a first slice, in minutes")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, by comma")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--entries", default="", help="of `real`, those whose names this finds")
     given = parser.parse_args()
+    if given.entries and given.only != "real":
+        parser.error("--entries goes with --only real")
     for name in (AZURE, MOONCAKE):
         if not (given.traces / name).is_file():
             parser.error(f"--traces {given.traces}: there is no {name} in it")
@@ -79,6 +85,14 @@ def _section(name: str, setting: Setting) -> dict[str, Any]:
     before = load()
     entries = SECTIONS[name](setting)
     return {**head, "load_before": before, "load_after": load(), "entries": entries}
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A section with entries that were measured again, each of which says when and where."""
+    head = {name: value for name, value in new.items() if name != "entries"}
+    again = {entry["name"]: {**entry, "measured": head} for entry in new["entries"]}
+    entries = [again.get(entry["name"], entry) for entry in old["entries"]]
+    return {**old, "entries": entries}
 
 
 def _write(results: dict[str, Any], file: Path, pages: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COUNTS = ("requests", "passes", "tokens_scheduled", "preempted")
 WARM_UP_REQUESTS = 50
 SLOW = "no short way"
+BLOCK_SIZES = "Mooncake, block size 16 against 512"
 
 
 def measure(setting: Setting) -> list[Figures]:
@@ -37,8 +38,8 @@ def measure(setting: Setting) -> list[Figures]:
         else:
             print("  the real class is left out: `make vllm-env` installs it", file=sys.stderr)
         _warm_up(workers, setting)
-        entries = [_entry(case, workers, setting) for case in cases]
-        return [*entries, _mooncake(workers, setting)]
+        entries = [_entry(case, workers, setting) for case in cases if setting.wants(case.name)]
+        return [*entries, *([_mooncake(workers, setting)] if setting.wants(BLOCK_SIZES) else [])]
 
 
 def _warm_up(workers: Mapping[str, Worker], setting: Setting) -> None:
@@ -104,7 +105,7 @@ def _mooncake(workers: Mapping[str, Worker], setting: Setting) -> Figures:
         pairs["real class / ours"] = ("real class, 16", "block size 16")
         _check_mooncake(runs)
     return {
-        "name": "Mooncake, block size 16 against 512",
+        "name": BLOCK_SIZES,
         "case": jobs["block size 16"]["case"],
         "contestants": told(runs),
         "ratios": {name: ratio(runs, over, under) for name, (over, under) in pairs.items()},

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from schedbench.results.catalog import flatten
+from schedbench.results.setting_text import option_text
 
 _OF_THE_SIZE: Final = ("kv.", "budget.", "budget_stranded", "drafts.kept_tokens")
 
@@ -39,7 +40,7 @@ def told(names: Sequence[str], flags: int) -> str:
     """A line about them, `flags` being how many vary; empty where each makes a difference."""
     if not names:
         return ""
-    listed = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+    listed = " and ".join(map(option_text, names))
     whose = "its" if len(names) == 1 else "their"
     where = ", whatever the other flags were" if flags > len(names) else ""
     return (

@@ -38,7 +38,10 @@ class BlockNames:
         *self._firsts, self._num_shared = accumulate(map(len, shared), initial=0)
 
     def block_hash(self, index: int) -> int:
-        return next(iter(self.stretches(index, index + 1))).start
+        if index >= self._num_shared:
+            return self._own + index - self._num_shared
+        at = bisect_right(self._firsts, index) - 1
+        return self._shared[at][index - self._firsts[at]]
 
     def stretches(self, first: int, end: int) -> Iterator[range]:
         if first < self._num_shared:

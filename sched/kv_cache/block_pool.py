@@ -181,7 +181,7 @@ class BlockPool:
 
     def forget(self, table: BlockTable, first: int) -> None:
         """Take the names of a held table's blocks away, from an index on."""
-        for index in range(first, table.num_hashed):
+        for index in range(first, table.num_named):
             owner, at = table.owner(index)
             if at not in owner.forgotten:
                 owner.forgotten.add(at)
@@ -210,9 +210,9 @@ class BlockPool:
         """
         before = self.num_free
         table.is_held = False
-        bare = table.ids[table.num_hashed :][::-1]
+        bare = table.ids[table.num_named :][::-1]
         self.num_free += len(bare)
-        self._give_back(table, table.num_borrowed, table.num_hashed, bare)
+        self._give_back(table, table.num_borrowed, table.num_named, bare)
         for owner, first, length in reversed(table.borrowed):
             references = owner.references
             for index in range(first, first + length):

@@ -80,7 +80,7 @@ class BlockTable:
         "ids",
         "is_held",
         "num_borrowed",
-        "num_hashed",
+        "num_named",
         "references",
         "segments",
     )
@@ -90,7 +90,7 @@ class BlockTable:
         self.is_held = True
         self.borrowed: list[Run] = []
         self.num_borrowed = 0
-        self.num_hashed = 0  # leading blocks that got a hash, borrowed ones among them
+        self.num_named = 0  # leading blocks that got a name, borrowed ones among them
         self.forgotten: set[int] = set()  # indices of own blocks that lost it while they were held
         self.references: dict[int, int] = {}  # of other tables, by the index of an own block
         self.segments: list[Segment] = []  # own blocks that stand in the free queue
@@ -101,7 +101,7 @@ class BlockTable:
         """Return a table of these ids to be spent in a dry run; this one and its own stay."""
         other = BlockTable(ids)
         other.borrowed, other.num_borrowed = self.borrowed, self.num_borrowed
-        other.num_hashed, other.forgotten = self.num_hashed, self.forgotten
+        other.num_named, other.forgotten = self.num_named, self.forgotten
         other.references = self.references
         return other
 
@@ -111,7 +111,7 @@ class BlockTable:
             raise InvariantError(f"a table of {len(self.ids)} blocks cannot begin with a hit")
         self.ids += hit.ids
         self.borrowed = hit.runs
-        self.num_borrowed = self.num_hashed = len(hit)
+        self.num_borrowed = self.num_named = len(hit)
 
     def drop_if_gone(self) -> None:
         """Know no names any more, once no own block is held or cached, so that it is let go of."""
@@ -123,15 +123,15 @@ class BlockTable:
         """Name the next blocks, from this name on; returns the stretch that they are in."""
         stretch = self._stretches[-1] if self._stretches else None
         if stretch is None or stretch.name + stretch.count != name:
-            stretch = Stretch(self, self.num_hashed, name)
+            stretch = Stretch(self, self.num_named, name)
             self._stretches.append(stretch)
-            self._firsts.append(self.num_hashed)
+            self._firsts.append(self.num_named)
         stretch.count += length
-        self.num_hashed += length
+        self.num_named += length
         return stretch
 
     def stretches(self, first: int, end: int) -> Iterator[Stretch]:
-        """Those that own hashed blocks from one index to another are in, the last one first."""
+        """Those that own named blocks from one index to another are in, the last one first."""
         at = bisect_right(self._firsts, end - 1)
         while end > first:
             at -= 1

@@ -85,8 +85,8 @@ class WhatIfPool:
 
     def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
         for name in chain.from_iterable(stretches):
-            self._named.setdefault(name, []).append((table, table.num_hashed, 1))
-            table.num_hashed += 1
+            self._named.setdefault(name, []).append((table, table.num_named, 1))
+            table.num_named += 1
 
     def free(self, table: BlockTable) -> int:
         before = self.num_free
@@ -98,7 +98,7 @@ class WhatIfPool:
             if left:
                 continue
             self.num_free += 1
-            if place < table.num_hashed and index not in owner.forgotten:
+            if place < table.num_named and index not in owner.forgotten:
                 self._tail[table.ids[place]] = None
             else:
                 bare.append(table.ids[place])

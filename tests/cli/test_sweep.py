@@ -308,6 +308,8 @@ def test_a_flag_that_changes_nothing_is_named_and_nothing_to_compare(cli: Cli, s
     same = cli("sweep", small, *FIXED, "--max-num-seqs", "64,128", "--out", "kept")
     assert "--max-num-seqs made no difference" in same.out
     assert "best TTFT p99" not in same.err
+    alike = cli("sweep", small, *FIXED, "--scheduling-policy", "fcfs,priority", "--no-store")
+    assert "--scheduling-policy made no difference" in alike.out
     assert "made no difference" not in cli("sweep", small, *FIXED, "--max-num-seqs", "1,4").out
 
 

@@ -98,8 +98,8 @@ def _in_its_table(request: Request) -> Iterator[str]:
         return
     if table.ids is not request.block_ids:
         yield f"the blocks of {request} are not those of its table"
-    if table.num_hashed != request.num_cached_blocks:
-        yield f"{request}: {request.num_cached_blocks} hashed blocks, its table: {table.num_hashed}"
+    if table.num_named != request.num_cached_blocks:
+        yield f"{request}: {request.num_cached_blocks} hashed blocks, its table: {table.num_named}"
     if table.num_borrowed != sum(length for _, _, length in table.borrowed):
         yield f"{request} has borrowed {table.num_borrowed} blocks: {table.borrowed}"
 
@@ -147,9 +147,9 @@ def hashes(scheduler: Scheduler) -> Iterator[str]:
 def _named_blocks(scheduler: Scheduler) -> Iterator[tuple[int, int]]:
     """Blocks with their names, as the tables know them."""
     for table in _known_tables(scheduler):
-        held = range(table.num_borrowed, table.num_hashed) if table.is_held else table.references
+        held = range(table.num_borrowed, table.num_named) if table.is_held else table.references
         queued = [i for segment in table.segments for span in segment.spans for i in range(*span)]
-        for index in {*held, *queued}.intersection(range(table.num_hashed)) - table.forgotten:
+        for index in {*held, *queued}.intersection(range(table.num_named)) - table.forgotten:
             (stretch,) = table.stretches(index, index + 1)
             yield table.ids[index], stretch.name + index - stretch.first
 

@@ -109,7 +109,7 @@ class Beside:
         taken = pool.get_new_blocks(count)
         assert taken == rules.take(count)
         table.ids += taken
-        first = table.num_hashed
+        first = table.num_named
         full = self.draw(st.integers(first, max(first, min(len(table.ids), len(names)))))
         pool.cache(table, self.pieces(names[first:full]))
         for block_id, name in zip(table.ids[first:full], names[first:full], strict=True):
@@ -123,9 +123,9 @@ class Beside:
 
     def void(self) -> None:
         table, _ = self.draw(st.sampled_from(self.tables))
-        first = self.draw(st.integers(0, table.num_hashed))
+        first = self.draw(st.integers(0, table.num_named))
         self.pool.forget(table, first)
-        for block_id in table.ids[first : table.num_hashed]:
+        for block_id in table.ids[first : table.num_named]:
             self.rules.forget(block_id)
 
     def reset(self) -> None:
