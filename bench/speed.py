@@ -4,8 +4,8 @@ python bench/speed.py --traces DIR [--quick] [--only real,peers,lengths,curves,s
     [--entries '^(as recorded|3 times as fast)$']
 
 A section that is measured again takes the place of the old one, and so does an entry of `real`
-whose name --entries finds; every ratio is of one entry, so of one run. Results go to bench/results.json and docs/performance.md, those of a quick run to
-build/bench/.
+whose name --entries finds; every ratio is of one entry, so of one run. Results go to
+bench/results.json and docs/performance.md, those of a quick run to build/bench/.
 """
 
 from __future__ import annotations

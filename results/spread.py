@@ -1,9 +1,9 @@
 """Mean, percentiles and maximum of a set of values, exact and in whole units.
 
-Of values that are in memory: they are sorted. Of those of a table that comes in parts: it is swept
-several times, and each time the stretch that holds a wanted rank becomes 65,536 times as narrow.
-That takes the memory of some hundred thousand counters, however many values there are. Values span
-less than 2**63, and a cell counts less than 2**53 of them.
+Of values that are in memory: they are sorted, as far as it takes. Of those of a table in parts: it
+is swept several times, and each time the stretch that holds a wanted rank becomes 65,536 times as
+narrow. That takes the memory of some hundred thousand counters, however many values there are.
+Values span less than 2**63, and a cell counts less than 2**53 of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,12 @@ def spread(values: Ints, counts: Ints | None = None) -> Spread:
     With counts it equals the spread of the values written out that many times.
     """
     if counts is None:
-        ordered, upto = np.sort(values), np.arange(1, values.size + 1)
-    else:
-        values, counts = tally(values, counts)
-        order = np.argsort(values)
-        ordered, upto = values[order], np.cumsum(counts[order])
+        n, ranks = len(values), sorted(_ranks(len(values)))
+        ordered = np.partition(values, ranks) if n else values  # at these places
+        return _told(n, total(values), {rank: int(ordered[rank]) for rank in ranks})
+    values, counts = tally(values, counts)
+    order = np.argsort(values)
+    ordered, upto = values[order], np.cumsum(counts[order])
     n = int(upto[-1]) if values.size else 0
     at = {rank: int(ordered[np.searchsorted(upto, rank, side="right")]) for rank in _ranks(n)}
     return _told(n, total(values, counts), at)
