@@ -111,6 +111,8 @@ def plan_pool(request: PoolRequest, *, remedy: str = REMEDY) -> PoolPlan:
 
     `remedy`: what to do where nothing is left, by the options that the user has.
     """
+    if request.block_size < 1:
+        raise UsageError(f"--block-size is {request.block_size}: it must be at least 1")
     block = _block_term(request)
     if request.num_gpu_blocks is not None:
         count = Term(

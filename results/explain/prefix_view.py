@@ -63,7 +63,7 @@ def _lookups(found: Lookups) -> str:
 
 def _losses(found: Prefix) -> Sheet:
     """Where every looked-up token went."""
-    if found.shared is None or not found.first.queried:
+    if not found.is_on or found.shared is None or not found.first.queried:
         return facts([])
     queried = found.first.queried
     parts = [
@@ -127,6 +127,9 @@ def _sizes(found: Prefix) -> str:
 
 
 def _advice(found: Prefix) -> Iterator[str]:
+    if not found.is_on:
+        yield "prefix caching is off: nothing can be hit; --enable-prefix-caching turns it on."
+        return
     if found.shared is None:
         yield (
             "the trace has no hash_ids, so that it does not say which prompts begin alike: a "

@@ -9,6 +9,7 @@ from explain_runs import CASES, COST, MS, Case, plain
 
 from schedbench.errors import UsageError
 from schedbench.results.explain.preemptions import Preemptions
+from schedbench.results.explain.prefix_view import prefix_view
 from schedbench.results.explain.timeline import Event, Timeline
 from schedbench.results.explain.what_if_sheet import request_what_ifs
 from schedbench.results.explain.words import MEANING
@@ -334,6 +335,17 @@ def test_a_block_larger_than_what_is_shared_is_tried_smaller(tmp_path: Path) -> 
     tried = try_changes(rerun, [smaller], workers=1).tried[0]
     assert tried.summary is not None
     assert tried.summary["prefix_hit_tokens"] > 0
+
+
+def test_without_a_cache_nothing_is_said_to_have_come_too_soon(tmp_path: Path) -> None:
+    flags = {"enable_prefix_caching": False, "num_gpu_blocks": 200}
+    rerun = dataclasses.replace(CASES["shared"], flags=flags).rerun(tmp_path)
+    watcher = prefix_watcher_of(rerun)
+    look_on(rerun, watcher)
+    view = prefix_view(prefix_of(watcher, rerun), "run", None)
+    cells = [cell.text for sheet in view.sheets for row in sheet.rows for cell in row]
+    assert any("prefix caching is off: nothing can be hit" in text for text in cells)
+    assert "not yet there" not in cells
 
 
 def test_a_request_is_found_by_its_label_before_its_row() -> None:

@@ -84,6 +84,11 @@ def test_a_tensor_parallel_size_that_cuts_a_head_is_refused() -> None:
         PoolRequest(LLAMA, find_gpu("H100"), tensor_parallel_size=3)
 
 
+def test_a_block_of_no_tokens_is_refused_as_the_scheduler_refuses_it() -> None:
+    with pytest.raises(UsageError, match="--block-size is 0: it must be at least 1"):
+        plan(LLAMA, "H100", block_size=0)
+
+
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
 def test_a_utilization_that_is_no_share_is_refused(share: float) -> None:
     with pytest.raises(UsageError, match="share"):
