@@ -115,7 +115,7 @@ def _name_is_anothers(scheduler: Scheduler) -> None:
     pool, table = scheduler.kv_cache.pool, scheduler.running[0].block_table
     pool.forget(table, 0)
     table.forgotten.clear()
-    table.num_hashed = 0
+    table.num_named = 0
     pool.cache(table, [range(12345 << PLACE_BITS, (12345 << PLACE_BITS) + 1)])
 
 

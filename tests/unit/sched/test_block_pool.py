@@ -215,7 +215,7 @@ def test_what_is_evicted_is_let_go_of_without_a_search_for_cycles() -> None:
 
 
 def num_tables() -> int:
-    return sum(isinstance(each, BlockTable) for each in gc.get_objects())
+    return sum(type(each) is BlockTable for each in gc.get_objects())
 
 
 def zip_first(tables: list[BlockTable], both: Beside) -> list[tuple[BlockTable, BlockTable]]:
