@@ -63,8 +63,7 @@ TRIED = (
             "Prefixes. The peer keeps no log and shares blocks by its own rules; ours keeps "
             "vLLM's order of every block. The express way knows counted blocks only, so that a "
             "trace with hash ids builds a request and a pass each time. Tried: blocks named, given "
-            "back and evicted by the stretch, which took two fifths of the time off with blocks "
-            "of 16. It would take an express way over those stretches."
+            "back and evicted by the stretch. It would take an express way over those stretches."
         ),
     ),
 )

@@ -74,7 +74,10 @@ def arrived_since(requests: pa.Table, since_ns: int) -> Mask:
 
 def late_arrivals(requests: Rows, since_ns: int) -> int:
     """How many arrived since `since_ns`."""
-    of = lambda part: {"late": int(arrived_since(part, since_ns).sum())}  # noqa: E731
+
+    def of(part: pa.Table) -> dict[str, int]:
+        return {"late": int(arrived_since(part, since_ns).sum())}
+
     return added_up(requests, ["arrival_ns"], of)["late"]
 
 

@@ -79,8 +79,7 @@ class Beside:
 
     def admit(self) -> None:
         pool, rules = self.pool, self.rules
-        begins = [(key << PLACE_BITS | place, length) for key, place, length in self.draw(KEYS)]
-        names = [*dict.fromkeys(name + i for name, length in begins for i in range(length))]
+        names = names_of(self.draw(KEYS))
         for name in names:
             carriers = [table.ids[index] for table, index, _ in pool.carriers(name)]
             assert carriers == list(rules.carriers.get(name, ()))
@@ -171,17 +170,17 @@ def test_a_dry_run_answers_as_the_pool_would_and_touches_nothing(
         step = data.draw(STEPS)
         if both.tables or step in {"admit", "reset"}:
             getattr(both, step)()
-    pool, tables = copy.deepcopy((both.pool, [table for table, _ in both.tables]))
+    held = [table for table, _ in both.tables]
+    pool, tables = copy.deepcopy((both.pool, held))
     dry = WhatIfPool(both.pool)
-    pairs = [(table, each.what_if(each.ids.copy())) for table, each in zip_first(tables, both)]
+    pairs = list(zip(tables, [each.what_if(each.ids.copy()) for each in held], strict=True))
     for _ in range(8):
         assert pool.num_free == dry.num_free
         if pairs and data.draw(st.booleans()):
             real, copied = pairs.pop(data.draw(st.integers(0, len(pairs) - 1)))
             assert pool.free(real) == dry.free(copied)
             continue
-        begins = [(key << PLACE_BITS | place, n) for key, place, n in data.draw(KEYS)]
-        names = [*dict.fromkeys(name + i for name, n in begins for i in range(n))]
+        names = names_of(data.draw(KEYS))
         stretches = in_stretches(names)
         hits = pool.cached_prefix(stretches), dry.cached_prefix(stretches)
         assert hits[0].ids == hits[1].ids
@@ -218,8 +217,10 @@ def num_tables() -> int:
     return sum(type(each) is BlockTable for each in gc.get_objects())
 
 
-def zip_first(tables: list[BlockTable], both: Beside) -> list[tuple[BlockTable, BlockTable]]:
-    return list(zip(tables, [table for table, _ in both.tables], strict=True))
+def names_of(stretches: list[tuple[int, int, int]]) -> list[int]:
+    """Of all of them, each once."""
+    begins = [(key << PLACE_BITS | place, length) for key, place, length in stretches]
+    return [*dict.fromkeys(name + i for name, length in begins for i in range(length))]
 
 
 def in_stretches(names: list[int]) -> list[range]:
