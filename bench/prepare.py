@@ -99,7 +99,9 @@ def make_builder(sequences: list[Sequence], chunk: int) -> BatchBuilder:
     count = len(sequences)
     layout = Layout(count + chunk, count, count + chunk, 4096)
     buffer = np.zeros(layout.size, dtype=np.int32)
-    return BatchBuilder(rows, layout, buffer, block_size=BLOCK, vocab_size=VOCAB, tile_tokens=16)
+    return BatchBuilder(
+        rows, layout, buffer, block_size=BLOCK, num_blocks=2**31, vocab_size=VOCAB, tile_tokens=16
+    )
 
 
 def measure(count: int, context: int, chunk: int) -> dict[str, np.ndarray]:

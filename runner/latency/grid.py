@@ -63,15 +63,27 @@ class Limits:
     num_gpu_blocks: int
 
     def allow(self, rows: Sequence[Row]) -> bool:
-        """Whether the pass fits; every row takes whole blocks."""
+        """Whether the pass fits."""
+        return self.refusal(rows) is None
+
+    def refusal(self, rows: Sequence[Row]) -> str | None:
+        """The flag and the range that a pass needs; None if it fits. Rows take whole blocks."""
         size = self.block_size
-        blocks = sum(-(-(row.q + row.ctx) // size) for row in rows)
-        return (
-            len(rows) <= self.max_num_seqs
-            and sum(row.q for row in rows) <= self.max_num_batched_tokens
-            and max(row.q + row.ctx for row in rows) <= self.max_model_len
-            and blocks < self.num_gpu_blocks
-        )
+        needs = {
+            "--max-num-seqs": (len(rows), self.max_num_seqs),
+            "--max-num-batched-tokens": (sum(row.q for row in rows), self.max_num_batched_tokens),
+            "--max-model-len": (max(row.q + row.ctx for row in rows), self.max_model_len),
+            "--num-gpu-blocks": (
+                sum(-(-(row.q + row.ctx) // size) for row in rows) + 1,
+                self.num_gpu_blocks,
+            ),
+        }
+        for flag, (needed, given) in needs.items():
+            if needed > given:
+                return f"{flag} {given}: a pass of {len(rows)} rows needs {needed} or more"
+        if any(row.q < 1 or row.ctx < 0 for row in rows):
+            return f"a row has no tokens, or a context below 0: {list(rows)}"
+        return None
 
 
 def profiling_grid(limits: Limits, seed: int = 0) -> list[GridPass]:
@@ -117,7 +129,9 @@ def _prefills() -> Iterable[GridPass]:
 def _multi_chunk(rng: np.random.Generator, limits: Limits) -> Iterable[GridPass]:
     for index in range(NUM_MULTI):
         count = CHUNK_COUNTS[index % len(CHUNK_COUNTS)]
-        most = min(1024, limits.max_num_batched_tokens // count)
+        most = min(1024, limits.max_num_batched_tokens // count, limits.max_model_len)
+        if most < 2:  # noqa: PLR2004 - a chunk has at least two tokens
+            continue
         tokens = rng.integers(min(16, most - 1), most, size=count)
         contexts = rng.choice((0, 256, 2048, 8192), size=count)
         contexts = np.minimum(contexts, limits.max_model_len - tokens)
@@ -128,6 +142,8 @@ def _mixed(rng: np.random.Generator, limits: Limits) -> Iterable[GridPass]:
     """Decodes beside one to four chunks, up to a full budget."""
     for index in range(NUM_MIXED):
         decodes = min(MIXED_DECODES[index % len(MIXED_DECODES)], limits.max_num_seqs - 4)
+        if decodes < 1:
+            continue
         room = limits.max_num_batched_tokens - decodes
         chunks = int(rng.integers(1, 5))
         most = max(min(room // chunks, 2048), 17)

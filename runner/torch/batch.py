@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from schedbench.errors import InvariantError
 from schedbench.runner.torch.rows import RowTable, tokens_of
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ class Batch:
 class BatchBuilder:
     """Writes passes into a buffer of int32, `buffer[layout.size]`.
 
+    No pass is launched but one written here, and none is written whose blocks are not checked:
+    kernels do not look where they read and write.
+
+    `num_blocks`: blocks of the cache, the null block among them.
     `tile_tokens`: query tokens that one program of the chunk kernel handles.
     """
 
@@ -108,12 +113,14 @@ class BatchBuilder:
         buffer: Ints,
         *,
         block_size: int,
+        num_blocks: int,
         vocab_size: int,
         tile_tokens: int,
     ) -> None:
         self.rows = rows
         self.layout = layout
         self.block_size = block_size
+        self.num_blocks = num_blocks
         self.vocab_size = vocab_size
         self.tile_tokens = tile_tokens
         self._at: Mapping[str, Ints] = {
@@ -130,7 +137,12 @@ class BatchBuilder:
         return self.write(output.num_scheduled_tokens, unsampled)
 
     def write(self, scheduled: Mapping[str, int], unsampled: list[str]) -> Batch:
-        """Write the arrays of a pass: tokens a request, and who gets no token from it."""
+        """Write the arrays of a pass: tokens a request, and which requests get no token from it.
+
+        Raises:
+            InvariantError: the pass is larger than the buffer, or would read or write outside the
+                blocks of its requests.
+        """
         row_of, requests = self.rows.row_of, self.rows.requests
         ids = list(scheduled)
         q = np.fromiter(scheduled.values(), dtype=np.int32, count=len(ids))
@@ -144,13 +156,38 @@ class BatchBuilder:
             q, rows, seq_lens = q[order], rows[order], seq_lens[order]
             ids = [ids[index] for index in order.tolist()]
         batch = Batch(ids, int(q.sum()), len(ids) - num_chunks, 0, 0, 0, q, seq_lens)
+        self._check_blocks(batch, rows, self._write_updates(batch))
         self._at["rows"][: len(ids)] = rows
         self._at["seq_lens"][: len(ids)] = seq_lens
         self._write_tokens(batch, rows)
         self._write_samples(batch, unsampled)
         self._write_tiles(batch)
-        self._write_updates(batch)
         return batch
+
+    def _check_blocks(self, batch: Batch, rows: Ints, new_blocks: Ints) -> None:
+        """The pass fits the buffer, and each request has blocks of the cache for all its tokens.
+
+        Block tables only grow by new blocks, so that those of earlier passes are known to be good.
+        """
+        if batch.num_tokens > self.layout.max_tokens:
+            raise InvariantError(
+                f"a pass has {batch.num_tokens} tokens, and the buffer holds "
+                f"{self.layout.max_tokens}"
+            )
+        last = self.num_blocks - 1
+        if len(new_blocks) and not 1 <= int(new_blocks.min()) <= int(new_blocks.max()) <= last:
+            raise InvariantError(
+                f"a block table has blocks {new_blocks.min()} to {new_blocks.max()}; those of "
+                f"requests are 1 to {last}"
+            )
+        room = self.rows.num_blocks[rows] * self.block_size
+        short = np.flatnonzero(batch.seq_lens > room)
+        if len(short):
+            at = int(short[0])
+            raise InvariantError(
+                f"request {batch.request_ids[at]} has blocks for {room[at]} tokens, and a pass "
+                f"writes its token {batch.seq_lens[at]}"
+            )
 
     def pad(self, batch: Batch, size: int) -> None:
         """Fill a decode batch up to `size` rows of length 0 that write into the null block."""
@@ -212,8 +249,9 @@ class BatchBuilder:
         self._at["tile_start"][:total] = (np.arange(total) - before) * self.tile_tokens
         batch.num_tiles = total
 
-    def _write_updates(self, batch: Batch) -> None:
-        at, blocks = self.rows.take_changes()
+    def _write_updates(self, batch: Batch) -> Ints:
+        """Entries of block tables since the last pass; returns their blocks."""
+        at, blocks = entries = self.rows.take_changes()
         room = self.layout.max_updates
         if len(at) > room:
             batch.late_updates = (at[room:], blocks[room:])
@@ -221,3 +259,4 @@ class BatchBuilder:
         self._at["update_at"][: len(at)] = at
         self._at["update_block"][: len(at)] = blocks
         batch.num_updates = len(at)
+        return entries[1]

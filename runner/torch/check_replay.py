@@ -11,8 +11,9 @@ from schedbench.runner.latency.grid import profiling_grid
 from schedbench.runner.latency.runner import LatencyRunner
 from schedbench.runner.run import ReplayOptions, Run, replay
 from schedbench.runner.torch.check_table import CheckRow
-from schedbench.runner.torch.profile import limits_of, profile_engine
+from schedbench.runner.torch.profile import profile_engine
 from schedbench.runner.torch.runner import TorchRunner
+from schedbench.runner.torch.synthetic import limits_of
 from schedbench.runner.torch.trace_passes import busy_trace
 from schedbench.workloads.generators.arrivals import AllAtOnce
 from schedbench.workloads.generators.lengths import Lengths, Uniform

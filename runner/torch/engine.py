@@ -75,6 +75,7 @@ class Engine:
             layout,
             self._host.numpy(),
             block_size=limits.block_size,
+            num_blocks=limits.num_blocks,
             vocab_size=decoder.spec.vocab_size,
             tile_tokens=tile_tokens,
         )

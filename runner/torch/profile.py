@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from schedbench.errors import OutputError
-from schedbench.runner.latency.fit import errors, fit
-from schedbench.runner.latency.grid import REPEATS, Limits, grid_hash, profiling_grid
+from schedbench.errors import OutputError, UsageError
+from schedbench.runner.latency.fit import LEAST_PASSES, errors, fit
+from schedbench.runner.latency.grid import REPEATS, grid_hash, profiling_grid
 from schedbench.runner.latency.hardware import GIB, Gpu, recognise_gpu
 from schedbench.runner.latency.profile import Profile
 from schedbench.runner.latency.select import profile_name
@@ -27,6 +27,7 @@ from schedbench.runner.torch.measure import (
     product_rate,
     time_rows,
 )
+from schedbench.runner.torch.synthetic import limits_of
 from schedbench.runner.torch.trace_passes import held_out_passes
 from schedbench.runner.torch.warm_up import warm_up
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from schedbench.runner.latency.grid import GridPass
+    from schedbench.runner.latency.grid import GridPass, Limits
     from schedbench.runner.latency.work import PassWork
     from schedbench.runner.torch.engine import Engine
     from schedbench.sched.config import SchedulerConfig
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
 HELD_OUT: Final = 300
 HELD_OUT_REPEATS: Final = 3
 WARM_S: Final = 3.0
+FLAGS: Final = {
+    "--num-gpu-blocks": "num_gpu_blocks",
+    "--max-num-batched-tokens": "max_num_batched_tokens",
+    "--max-num-seqs": "max_num_seqs",
+    "--max-model-len": "max_model_len",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +94,11 @@ def profile(
         say: told what is going on, a line at a time.
 
     Raises:
-        UsageError: the model does not fit, or scipy is absent.
+        UsageError: the model does not fit, scipy is absent, or the limits leave too few passes.
         OutputError: the files cannot be written.
     """
     engine, details = build_engine(options, config)
+    grid_for(limits_of(engine), seed)
     warm_up(engine)
     fill_cache(engine)
     measured = profile_engine(
@@ -115,9 +123,9 @@ def profile_engine(
 ) -> Measured:
     """`profile`, on an engine that is warm already; `grid` where not the usual one is wanted."""
     limits = limits_of(engine)
-    grid = profiling_grid(limits, seed) if grid is None else grid
+    grid = grid_for(limits, seed) if grid is None else grid
     work = WorkModel(engine.decoder.spec, gpu_of(engine), str(details["dtype"]))
-    anchor = [Row(1, min(1024, config.max_model_len // 2))] * min(8, config.max_num_seqs)
+    anchor = anchor_rows(limits)
     _keep_busy(engine, anchor, warm_s)
     before = time_rows(engine, anchor, 5).median_s
     say(f"measuring {len(grid)} passes of the grid")
@@ -145,13 +153,42 @@ def measure(engine: Engine, work: WorkModel, passes: Sequence[GridPass]) -> list
     return found
 
 
-def limits_of(engine: Engine) -> Limits:
-    """What the engine can be asked for."""
-    limits = engine.limits
-    return Limits(
-        limits.max_tokens, limits.max_seqs, limits.max_model_len, limits.block_size,
-        limits.num_blocks,
-    )  # fmt: skip
+def grid_for(limits: Limits, seed: int) -> list[GridPass]:
+    """The profiling grid.
+
+    Raises:
+        UsageError: the limits leave fewer passes than a fit needs.
+    """
+    grid = profiling_grid(limits, seed)
+    if len(grid) >= LEAST_PASSES:
+        return grid
+    enough = [
+        f"{flag} {value} or more" for flag, name in FLAGS.items()
+        if (value := _least(limits, name, seed)) is not None
+    ]  # fmt: skip
+    given = ", ".join(f"{flag} {getattr(limits, name)}" for flag, name in FLAGS.items())
+    remedy = ", or ".join(enough) or "larger ones; no single one of them is enough"
+    raise UsageError(
+        f"{given}: {len(grid)} passes of the profiling grid fit, and a fit needs {LEAST_PASSES}. "
+        f"Give {remedy}"
+    )
+
+
+def _least(limits: Limits, name: str, seed: int) -> int | None:
+    """The least multiple by a power of two of one limit with which enough passes fit."""
+    for power in range(1, 18):
+        value = getattr(limits, name) << power
+        if len(profiling_grid(replace(limits, **{name: value}), seed)) >= LEAST_PASSES:
+            return int(value)
+    return None
+
+
+def anchor_rows(limits: Limits) -> list[Row]:
+    """The pass that warms the device and shows its drift: up to 8 decodes that the pool holds."""
+    blocks = limits.num_gpu_blocks - 1
+    size = min(8, limits.max_num_seqs, limits.max_num_batched_tokens, blocks)
+    context = min(1024, limits.max_model_len // 2, blocks // size * limits.block_size - 1)
+    return [Row(1, context)] * size
 
 
 def gpu_of(engine: Engine) -> Gpu:

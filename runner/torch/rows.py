@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from schedbench.errors import InvariantError
 from schedbench.sched.request import RequestStatus
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class RowTable:
         if row is None:
             if not self._free:
                 self.sweep()
+            if not self._free:
+                raise InvariantError(
+                    f"request {request.request_id} has no row: all {len(self.requests)} of the "
+                    "block table belong to requests that run"
+                )
             row = self._free.pop()
             self.row_of[request.request_id] = row
         self.requests[row] = request
@@ -134,6 +140,11 @@ class RowTable:
         end = begin + len(block_ids)
         request = self.requests[row]
         assert request is not None
+        if end > self.blocks.shape[1]:
+            raise InvariantError(
+                f"request {request.request_id} has {end} blocks, and a row of the block table "
+                f"holds {self.blocks.shape[1]}"
+            )
         name = request.identity.block_hash
         self.blocks[row, begin:end] = block_ids
         self.seeds[row, begin:end] = [seed_of(name(index)) for index in range(begin, end)]

@@ -19,7 +19,7 @@ from schedbench.runner.api import PassResult, RunnerInfo
 from schedbench.runner.torch.build import EngineOptions, build_engine
 from schedbench.runner.torch.device import out_of_memory
 from schedbench.runner.torch.graphs import CompileCounter
-from schedbench.runner.torch.invariants import check_slots, check_written_blocks
+from schedbench.runner.torch.invariants import check_written_blocks
 from schedbench.runner.torch.timing import DeviceTimer
 from schedbench.runner.torch.warm_up import warm_up
 
@@ -96,7 +96,6 @@ class TorchRunner:
                 "model, or drop the column encoder"
             )
         batch = self.engine.builder.build(scheduler_output)
-        check_slots(self.engine, batch)
         if self.paranoid:
             check_written_blocks(self.engine, batch)
         if not batch.num_tokens:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedbench.errors import UsageError
+from schedbench.runner.latency.grid import Limits
 from schedbench.sched.request import RequestStatus
 
 if TYPE_CHECKING:
@@ -40,12 +42,26 @@ class SyntheticRequest:
     status: RequestStatus = RequestStatus.RUNNING
 
 
+def limits_of(engine: Engine) -> Limits:
+    """What the engine can be asked for."""
+    limits = engine.limits
+    return Limits(
+        limits.max_tokens, limits.max_seqs, limits.max_model_len, limits.block_size,
+        limits.num_blocks,
+    )  # fmt: skip
+
+
 @contextmanager
 def placed(engine: Engine, rows: Sequence[Row]) -> Iterator[dict[str, int]]:
     """Give each row blocks 1, 2, ... in turn; yields tokens to schedule by request id.
 
     The engine's rows must be empty, and are empty again at the end.
+
+    Raises:
+        UsageError: the pass is larger than the engine; the message has the flag and what it takes.
     """
+    if refusal := limits_of(engine).refusal(rows):
+        raise UsageError(refusal)
     table, size = engine.rows, engine.limits.block_size
     next_block = 1
     scheduled = {}

@@ -8,11 +8,12 @@ import torch
 
 from schedbench.runner.shapes import Row
 from schedbench.runner.torch.graphs import capture
-from schedbench.runner.torch.synthetic import placed
+from schedbench.runner.torch.synthetic import limits_of, placed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from schedbench.runner.latency.grid import Limits
     from schedbench.runner.torch.engine import Engine
 
 
@@ -21,30 +22,31 @@ def warm_up(engine: Engine) -> dict[str, Any]:
 
     The cache holds what these passes wrote; nobody reads it, since no request has its blocks.
     """
-    for rows in warm_up_passes(engine):
+    passes = warm_up_passes(limits_of(engine), on_gpu=_is_gpu(engine))
+    for rows in passes:
         run_rows(engine, rows)
     if engine.device.type != "cuda" or not engine.sizes:
         return {}
     seconds = capture(engine)
-    for rows in warm_up_passes(engine):
+    for rows in passes:
         run_rows(engine, rows)
     return {"capture_s": round(seconds, 2)}
 
 
-def warm_up_passes(engine: Engine) -> list[list[Row]]:
-    """The largest prefill that fits, a small one, a mixed pass, decodes at every split count."""
-    limits = engine.limits
-    room = (limits.num_blocks - 1) * limits.block_size
-    most = min(limits.max_tokens, limits.max_model_len, room) if _is_gpu(engine) else 1
-    batch = min(limits.max_seqs, limits.max_tokens, limits.num_blocks - 1)
-    passes = [[Row(max(most, 1), 0)], [Row(min(2, most), 0)]]
-    if batch > 1 and limits.max_tokens > 2:  # noqa: PLR2004 - a decode and a chunk
-        passes.append([Row(1, 0), Row(min(2, most), 0)])
-    size = batch
+def warm_up_passes(limits: Limits, *, on_gpu: bool) -> list[list[Row]]:
+    """The largest prefill that fits, a small one, a mixed pass, decodes at every split count.
+
+    On a CPU, where nothing is compiled, prefills are of one token.
+    """
+    blocks = limits.num_gpu_blocks - 1
+    room = blocks * limits.block_size
+    most = min(limits.max_num_batched_tokens, limits.max_model_len, room) if on_gpu else 1
+    passes = [[Row(most, 0)], [Row(min(2, most), 0)], [Row(1, 0), Row(min(2, most), 0)]]
+    size = min(limits.max_num_seqs, limits.max_num_batched_tokens, blocks)
     while size:
         passes.append([Row(1, 0)] * size)
         size //= 2
-    return passes
+    return [rows for rows in passes if limits.allow(rows)]
 
 
 def run_rows(engine: Engine, rows: Sequence[Row]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from schedbench.errors import InvariantError
 from schedbench.runner.torch.batch import BatchBuilder, Layout
 from schedbench.runner.torch.rows import RowTable, seed_of, tokens_of
 from schedbench.sched.config import SchedulerConfig
@@ -34,7 +35,7 @@ def _builder(config: SchedulerConfig = CONFIG, max_updates: int = 64) -> tuple[B
     buffer = np.full(layout.size, -7, dtype=np.int32)
     rows = RowTable(config.max_num_seqs, 33)
     builder = BatchBuilder(
-        rows, layout, buffer, block_size=BLOCK, vocab_size=VOCAB, tile_tokens=TILE
+        rows, layout, buffer, block_size=BLOCK, num_blocks=30, vocab_size=VOCAB, tile_tokens=TILE
     )
     return builder, {name: buffer[place] for name, place in layout.regions().items()}
 
@@ -154,6 +155,48 @@ def test_padding_has_length_0_and_writes_into_the_null_block() -> None:
     builder.pad(batch, 4)
     assert at["seq_lens"][:4].tolist() == [20, 0, 0, 0]
     assert at["slots"][:4].tolist() == [4 * BLOCK + 3, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("computed", "tokens", "blocks", "named"),
+    [
+        (5, 1, [30], "blocks 30 to 30; those of requests are 1 to 29"),
+        (40, 1, [3, 30, 4], "blocks 3 to 30"),
+        (5, 1, [0], "blocks 0 to 0"),
+        (17, 1, [3], "has blocks for 16 tokens, and a pass writes its token 17"),
+        (40, 40, [3, 4], "has blocks for 32 tokens"),
+        (128, 128, range(1, 9), "has 128 tokens, and the buffer holds 96"),
+        (512, 1, range(1, 30), "has blocks for 464 tokens"),
+        (600, 1, range(1, 40), "has 39 blocks, and a row of the block table holds 33"),
+    ],
+)
+def test_a_pass_outside_the_blocks_of_its_requests_is_never_written(
+    computed: int, tokens: int, blocks: list[int], named: str
+) -> None:
+    builder, _ = _builder()
+
+    def written() -> None:
+        builder.rows.place(Held("a", computed, BlockNames(1)), blocks)
+        builder.write({"a": tokens}, [])
+
+    with pytest.raises(InvariantError, match=named):
+        written()
+
+
+def test_blocks_that_an_earlier_request_left_in_a_row_are_not_the_next_ones() -> None:
+    builder, _ = _builder()
+    builder.rows.place(Held("a", 40, BlockNames(1)), [3, 4, 5])
+    builder.rows.release("a")
+    builder.rows.place(Held("b", 20, BlockNames(2)), [6])
+    with pytest.raises(InvariantError, match="request b has blocks for 16 tokens"):
+        builder.write({"b": 1}, [])
+
+
+def test_a_table_without_a_free_row_refuses_a_request() -> None:
+    rows = RowTable(1, 8)
+    rows.place(Held("a", 5, BlockNames(1)), [3])
+    with pytest.raises(InvariantError, match="b has no row: all 1 of the block table"):
+        rows.place(Held("b", 5, BlockNames(2)), [4])
 
 
 def test_a_row_keeps_its_place_while_blocks_are_added_and_gives_it_back() -> None:

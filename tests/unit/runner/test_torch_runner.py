@@ -239,19 +239,6 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         make_torch_runner("tiny", speed="fast")
 
 
-def test_a_slot_outside_the_cache_is_never_written() -> None:
-    runner = make_torch_runner("tiny", device="cpu")
-    runner.open(TIGHT)
-    scheduled = {"a": 1}
-    from schedbench.runner.torch.invariants import check_slots  # noqa: PLC0415
-    from schedbench.runner.torch.synthetic import SyntheticRequest, _Names  # noqa: PLC0415
-
-    runner.engine.rows.place(SyntheticRequest("a", 5, _Names(0)), [TIGHT.num_gpu_blocks])
-    with pytest.raises(InvariantError, match="slots"):
-        check_slots(runner.engine, runner.engine.builder.write(scheduled, []))
-    runner.close()
-
-
 def test_a_block_that_two_requests_hold_is_never_written() -> None:
     runner = make_torch_runner("tiny", device="cpu")
     runner.open(TIGHT)
