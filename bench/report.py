@@ -97,6 +97,7 @@ def _passes(n: int, rng: np.random.Generator) -> tuple[dict[str, Any], np.ndarra
         "pass": np.arange(n),
         "start_ns": np.cumsum(duration) - duration,
         "duration_ns": duration,
+        "end_ns": np.cumsum(duration),
         "token_budget": BUDGET,
         "tokens_scheduled": tokens,
         "prefill_tokens": tokens - np.minimum(running, tokens),

@@ -107,7 +107,7 @@ PARTS = (
 )
 COLUMNS = (
     "start_ns",
-    "duration_ns",
+    "end_ns",
     "kv_blocks_free",
     *(row.column for part in PARTS for row in part.rows),
 )
@@ -156,7 +156,7 @@ def plot_lines(runs: Sequence[tuple[str, "pa.Table"]], width: int) -> list[str]:
 def _times(passes: "pa.Table") -> tuple["Ints", "Ints"]:
     from schedbench.results.arrays import ints
 
-    return ints(passes, "start_ns"), ints(passes, "duration_ns")
+    return ints(passes, "start_ns"), ints(passes, "end_ns")
 
 
 def _lines(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from schedbench.results.columns import Column
 from schedbench.results.pass_log import (
+    AT_UPDATE,
     BY_VLLM,
     ITL_COLUMNS,
     PASS_COLUMNS,
@@ -14,6 +15,12 @@ from schedbench.results.pass_log import (
 )
 
 PAGE = Path(__file__).parent / "pass-log.md"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = (f"`{name}`" for name in names)
+    return f"{', '.join(most)} and {last}"
+
 
 HEAD = f"""# The pass log
 
@@ -41,8 +48,23 @@ ended, so the columns that need it are null: those marked "{BY_VLLM}". This proj
 fills them in every row.
 """
 
+PASSES = f"""One row a pass, with facts of two moments, the same ones in both modes:
+
+    synchronous      schedule i     update i       schedule i+1   update i+1
+    asynchronous     schedule i     schedule i+1   update i       schedule i+2
+
+Columns are settled by the `schedule()` of the pass: queues and blocks are as that call left them.
+Settled by its `update_from_output()` are {_listed(AT_UPDATE)}. With a pass in flight, the next pass
+is scheduled between the two: a request whose last token comes with the update of pass i still runs
+and holds its blocks in row i + 1. Blocks that an update gives back are used ones in its own row,
+and free in the first row that is scheduled after it.
+
+What happens between two passes is in the next row: an abort in that of the next update, a
+preemption by a cache reset in that of the next `schedule()`, which is where vLLM's class reports it
+(`preempted_req_ids`). What happens after the last pass is in the requests table only."""
+
 SECTIONS = (
-    ("passes", "One row a pass.", PASS_COLUMNS),
+    ("passes", PASSES, PASS_COLUMNS),
     ("requests", "One row a request, written when it ends; unfinished ones last.", None),
     ("timings", "Real time, one row a pass; differs from run to run.", TIMING_COLUMNS),
     ("itl", "The gaps between tokens over the whole run; a histogram without bins.", ITL_COLUMNS),

@@ -182,6 +182,7 @@ _PASSES = (
     Metric("admitted", "admitted", _COUNT, _N, "sum over passes"),
     Metric("resumed", "resumed", _COUNT, _L, "sum over passes"),
     Metric("preempted", "preemptions", _COUNT, _L, "sum over passes"),
+    Metric("preempted_by_reset", "by cache resets", _COUNT, _N, "sum over passes"),
     Metric("requests_preempted", "requests evicted", _COUNT, _L, "those evicted once or more"),
     Metric("preemptions_max", "evicted most", _COUNT, _L, "evictions of the one hit most often"),
     Metric("preempted_tokens", "tokens thrown away", _TOKENS, _L, "sum over passes"),

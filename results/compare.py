@@ -14,12 +14,12 @@ import pyarrow as pa
 from schedbench.errors import RunStoreError
 from schedbench.results.arrays import ints
 from schedbench.results.catalog import Better, Metric, flatten, metric_of
+from schedbench.results.pass_log import CLOCK_COLUMNS
 from schedbench.results.stored_run import StoredRun
 from schedbench.results.untold import UNTOLD
 
 Number = float | int | None
 
-_CLOCK = ("start_ns", "duration_ns")
 _MILESTONES = ("first_scheduled_ns", "first_token_ns", "finish_ns")
 
 
@@ -161,7 +161,7 @@ def first_by_decisions(a: pa.Table, b: pa.Table) -> PassDifference | None:
     """
     untold = {name for log in (a, b) for name in log.column_names if log.column(name).null_count}
     if "decisions" in untold:
-        return first_by_values(a, b, untold | {"start_ns", "duration_ns"})
+        return first_by_values(a, b, untold | {*CLOCK_COLUMNS})
     ours, theirs = (log.column("decisions").to_numpy() for log in (a, b))
     shared = min(len(ours), len(theirs))
     apart = np.flatnonzero(ours[:shared] != theirs[:shared])
@@ -184,7 +184,7 @@ def _first_told(a: StoredRun, b: StoredRun) -> PassDifference | None:
     ours, theirs = a.passes(), b.passes()
     if a.recording is not None or b.recording is not None:  # which has no table of requests
         return first_by_decisions(ours, theirs)
-    by_value = first_by_values(ours, theirs, {*_CLOCK, *_untold(ours, theirs)})
+    by_value = first_by_values(ours, theirs, {*CLOCK_COLUMNS, *_untold(ours, theirs)})
     if by_value is not None or _first_by_time(ours, theirs, None) is not None:
         return by_value
     return _first_by_requests(ours, theirs, a.requests(), b.requests())
@@ -226,7 +226,7 @@ def _first_by_time(a: pa.Table, b: pa.Table, before: int | None) -> PassDifferen
     """The first pass with another start or duration, among those with the same decisions."""
     shared = min(a.num_rows, b.num_rows) if before is None else before
     apart = np.zeros(shared, dtype=np.bool_)
-    for name in _CLOCK:
+    for name in CLOCK_COLUMNS:
         apart |= ints(a, name)[:shared] != ints(b, name)[:shared]
     found = np.flatnonzero(apart)
     return _rows(a, b, int(found[0])) if found.size else None

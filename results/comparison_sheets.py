@@ -53,7 +53,7 @@ _SHOWN_COLUMNS: Final = 6
 _TELLING: Final = ("admitted", "resumed", "preempted", "victims", "running_stop", "admission_stop")
 _RELEASE: Final = ("vllm_version", "behaviours")  # told in words
 _TIMES: Final = ("duration_ns",)
-_CHAINED: Final = ("start_ns", "decisions")  # they carry on what differed before
+_CHAINED: Final = ("start_ns", "end_ns", "decisions")  # they carry on what differed before
 
 
 def comparison_view(

@@ -16,6 +16,7 @@ from schedbench.errors import RunStoreError
 from schedbench.results.catalog import Better, flatten, metric_of
 from schedbench.results.compare import PassDifference
 from schedbench.results.digest import table_digest
+from schedbench.results.pass_log import CLOCK_COLUMNS
 from schedbench.results.pass_metrics import BY_LABEL, SUMMED
 from schedbench.results.setting_text import UNSAID, option_text, value_text
 from schedbench.results.units import number
@@ -50,8 +51,6 @@ TOLERANCE: Final = 0.01
 
 WINDOWS: Final = 50
 """Into so many windows the passes are cut: few enough lines for a review."""
-
-CLOCK: Final = ("start_ns", "duration_ns")
 
 _DIGEST_DIGITS: Final = 16
 
@@ -240,7 +239,7 @@ def _digests(passes: pa.Table, requests: pa.Table) -> dict[str, str]:
 
 def passes_digest(passes: pa.Table) -> str:
     """Over the values of a pass log, but for its clock."""
-    return table_digest(passes.drop_columns(list(CLOCK)))
+    return table_digest(passes.drop_columns(list(CLOCK_COLUMNS)))
 
 
 def _decisions(passes: pa.Table) -> dict[str, str]:

@@ -19,7 +19,7 @@ _HEADINGS = (
 )
 
 _TELLING = ("victims", "preempted", "admitted", "resumed", "running_stop", "admission_stop")
-_UNTELLING = ("start_ns", "duration_ns", "decisions")
+_UNTELLING = ("start_ns", "duration_ns", "end_ns", "decisions")
 _SHOWN_COLUMNS = 6
 _DIGITS = 8  # of a digest; all of it is in the JSON
 

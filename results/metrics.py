@@ -86,12 +86,11 @@ def _gaps(part: pa.Table) -> dict[str, Values]:
 
 def _span(passes: Rows, requests: Rows) -> tuple[int, int]:
     """From the first arrival to the end of the last pass, ns."""
-    last = last_part(passes, ["start_ns", "duration_ns"])
-    starts, durations = ints(last, "start_ns"), ints(last, "duration_ns")
+    ends = ints(last_part(passes, ["end_ns"]), "end_ns")
     begin, _ = arrivals(requests)
-    if not requests.num_rows and starts.size:
+    if not requests.num_rows and ends.size:
         begin = int(ints(next(parts(passes, ["start_ns"])), "start_ns")[0])
-    return begin, max(begin, int(starts[-1] + durations[-1])) if starts.size else begin
+    return begin, max(begin, int(ends[-1])) if ends.size else begin
 
 
 def _rates(

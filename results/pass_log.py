@@ -11,12 +11,15 @@ import pyarrow as pa
 
 from schedbench.results.columns import Column, blocks, label, nanoseconds, number, tokens
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Of the four tables and of the manifest. A column never changes meaning, unit or type under one
 version; a mistake gets a new name."""
 
 BY_VLLM: Final = "vLLM's own class made the passes"
 """Why a column is null that this project's scheduler always fills: the class does not tell it."""
+
+CLOCK_COLUMNS: Final = ("start_ns", "duration_ns", "end_ns")
+"""What the clock alone decides; the rest of a row follows from trace and flags, given these."""
 
 VICTIMS: Final = pa.list_(pa.field("item", pa.int64(), nullable=False))
 
@@ -24,6 +27,7 @@ PASS_COLUMNS: Final = (
     Column("pass", pa.int64(), "", "index of the pass, from 0"),
     nanoseconds("start_ns", "the clock at `schedule()`"),
     nanoseconds("duration_ns", "how long the pass took, as the runner reported it"),
+    nanoseconds("end_ns", "the clock at `update_from_output()`, when the pass is done"),
     tokens("token_budget", "the budget at the top of the pass"),
     tokens("tokens_scheduled", "what was spent of it"),
     tokens("prefill_tokens", "of those, prompt tokens, recomputed ones included"),
@@ -33,7 +37,7 @@ PASS_COLUMNS: Final = (
         "context_tokens",
         pa.int64(),
         "tokens",
-        "already computed before the pass, summed over the requests scheduled",
+        "computed before the pass, or in a pass in flight, summed over the requests scheduled",
     ),
     number("requests_scheduled", "requests that had tokens scheduled"),
     number(
@@ -48,9 +52,10 @@ PASS_COLUMNS: Final = (
     number("resumed", "requests that ran again after a preemption"),
     number("finished", "requests that finished in the second half of the pass"),
     number("finished_while_waiting", "of those, the ones that stood in a queue"),
-    number("aborted", "requests aborted since the pass before"),
-    number("preempted", "requests evicted"),
-    Column("victims", VICTIMS, "", "their trace rows, in order of eviction"),
+    number("aborted", "requests aborted since the update of the pass before"),
+    number("preempted", "requests preempted, in this `schedule()` and since the one before"),
+    number("preempted_by_reset", "of those, by a `reset_prefix_cache` with `preempt`"),
+    Column("victims", VICTIMS, "", "their trace rows, in the order of their preemptions"),
     tokens("preempted_tokens", "computed tokens thrown away with them"),
     number(
         "admissions_cancelled",
@@ -59,8 +64,8 @@ PASS_COLUMNS: Final = (
     ),
     number(
         "admissions_cancelled_fit",
-        "of those, how many a dry run of the admission loop on the state after the running loop "
-        "would have admitted",
+        "of those, how many the admission loop would have admitted, had it run on the state after "
+        "the running loop, the victims in their places in the queue",
         BY_VLLM,
     ),
     tokens(
@@ -71,11 +76,18 @@ PASS_COLUMNS: Final = (
     label("running_stop", "the verdict that ended the running loop", BY_VLLM),
     label("admission_stop", "the verdict that ended the admission loop", BY_VLLM),
     label("binding_limit", "what held the pass back", BY_VLLM),
-    blocks("kv_blocks_used", "held by requests after the pass"),
-    blocks("kv_blocks_free", "free after the pass, cached ones included"),
-    blocks("kv_blocks_cached", "holding a prefix that a lookup can find"),
-    blocks("kv_blocks_freed_preempt", "given back by preemptions, in the first half"),
-    blocks("kv_blocks_freed_finish", "given back by requests that finished, in the second half"),
+    blocks("kv_blocks_used", "held after `schedule()`"),
+    blocks("kv_blocks_free", "free after `schedule()`, cached ones included"),
+    blocks("kv_blocks_cached", "holding a prefix that a lookup can find, after `schedule()`"),
+    blocks(
+        "kv_blocks_freed_preempt",
+        "given back by preemptions, in this `schedule()` and since the one before",
+    ),
+    blocks(
+        "kv_blocks_freed_finish",
+        "given back by requests that ended, and by frees that waited for a pass in flight, in this "
+        "update and since the one before",
+    ),
     tokens(
         "prefix_query_tokens",
         "looked up in the prefix cache by first admissions; retries count once",
@@ -90,6 +102,12 @@ PASS_COLUMNS: Final = (
         BY_VLLM,
     ),
 )
+
+AT_UPDATE: Final = (
+    *("duration_ns", "end_ns", "requests_emitting", "finished", "finished_while_waiting"),
+    *("aborted", "kv_blocks_freed_finish"),
+)
+"""Columns of the pass log that the update of a pass settles; all others its `schedule()`."""
 
 _NOT_TIMED = "the runner does not measure it"
 TIMING_COLUMNS: Final = (

@@ -22,6 +22,7 @@ SUMMED: Final = (
     "admitted",
     "resumed",
     "preempted",
+    "preempted_by_reset",
     "preempted_tokens",
     "admissions_cancelled",
     "admissions_cancelled_fit",

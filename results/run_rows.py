@@ -26,7 +26,10 @@ class Growth:
     """What changes from pass to pass of a run, and in its last pass alone.
 
     `opens[i]` blocks are taken in pass i and `opens[i + 1]` become full, i modulo their number and
-    counted from `phase`. The free blocks without a hash are taken first.
+    counted from `phase`. The free blocks without a hash are taken first. `num_free`, `num_bare` and
+    `num_cached` are the blocks before the first of those passes is scheduled. With `ahead` that is
+    the second pass of the run: the first was in flight, and its row has its own blocks. What
+    becomes full is then seen by the schedule that opens the next block.
     """
 
     num_decodes: int
@@ -39,7 +42,7 @@ class Growth:
     caches: bool
     finished: int
     freed_finish: int
-    full_after: int = 1  # passes from a block's becoming full to the next one's opening
+    ahead: bool = False  # with a pass in flight
     gaps_ns: int | Integers | None = None  # from start to start; None: as long as the passes
 
 
@@ -116,6 +119,8 @@ class RunRows:
         gaps = durations.copy()
         grown.fill_gaps(gaps)
         columns[places["start_ns"]] += expansion.sum_before(gaps)
+        since_first = expansion.sum_through(durations) - durations[expansion.first][run]
+        columns[places["end_ns"]] += since_first
         for name in ("aborted", "kv_blocks_freed_preempt", "kv_blocks_freed_finish"):
             columns[places[name]] *= step == 0
         for name, field in (("finished", "finished"), ("kv_blocks_freed_finish", "freed_finish")):
@@ -206,21 +211,23 @@ class _Grown:
                 gaps[first[place] : first[place] + sizes[place]] = growth.gaps_ns
 
     def fill_blocks(self, used: Integers, free: Integers, cached: Integers) -> None:
-        """Blocks after each pass, from what was opened and became full up to it."""
-        expansion, rows = self._expansion, self._rows
+        """Blocks at the end of each schedule, from what was opened and hashed up to it."""
+        expansion = self._expansion
+        ahead = self.per_run("ahead")
+        rows = self._rows[expansion.step[self._rows] >= ahead[expansion.run[self._rows]]]
         run = expansion.run[rows]
         opens = np.asarray([growth.opens for _, growth in self._growths], np.int64)
         number = self._number[run]
-        at = self.per_run("phase")[run] + expansion.step[rows]
+        at = self.per_run("phase")[run] + expansion.step[rows] - ahead[run]
         size = opens.shape[1]
         opened = np.zeros(len(expansion.run), np.int64)
         opened[rows] = opens[number, at % size]
         full = np.zeros(len(expansion.run), np.int64)
-        full_at = (at + self.per_run("full_after")[run]) % size
+        full_at = (at + 1 - ahead[run]) % size
         full[rows] = opens[number, full_at] * self.per_run("caches")[run]
         opened = expansion.sum_through(opened)[rows]
         full = expansion.sum_through(full)[rows]
-        free_now = self.per_run("num_free")[run] - opened + self.at_last("freed_finish")[rows]
+        free_now = self.per_run("num_free")[run] - opened
         used[rows] += free[rows] - free_now
         free[rows] = free_now
         taken_hashed = np.maximum(opened - self.per_run("num_bare")[run], 0)

@@ -9,7 +9,6 @@ from schedbench.results.latency_sheet import latency_sheet
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
 
-_MOST_IN_FLIGHT: Final = 8  # passes
 _LINE: Final = 66  # characters beside a name, of the 80 that a terminal has
 _LABELLED: Final = {
     "binding_limit": "binding limit",
@@ -108,24 +107,18 @@ def _passes(summary: Mapping[str, Any]) -> str:
 
 
 def _busy(summary: Mapping[str, Any]) -> str:
-    """The part of the time with a pass; where recorded ones overlap, how many at a time.
-
-    A pass in flight starts before the one ahead of it ends, so the last one ends a little later
-    than `start_ns + duration_ns` says: by that, and no more, all of the time can be exceeded.
-    """
+    """The part of the time with a pass: the device runs one at a time."""
     busy, makespan = summary["busy_ns"], summary["makespan_ns"]
-    if not makespan:
-        return "- busy"
-    if (busy - makespan) * summary["passes"] > busy * _MOST_IN_FLIGHT:
-        return f"{busy / makespan:,.2f} passes at a time"
-    return f"{percent(min(busy / makespan, 1.0))} busy"
+    return f"{percent(busy / makespan)} busy" if makespan else "- busy"
 
 
 def _preemption(summary: Mapping[str, Any]) -> str:
     if not summary["preempted"]:
         return "none"
+    by_reset = summary["preempted_by_reset"]
     return _joined(
-        f"{number(summary['preempted'])} preemptions",
+        counted(summary["preempted"], "preemption"),
+        f"{number(by_reset)} of them by cache resets" if by_reset else "",
         f"{number(summary['preempted_tokens'])} tokens thrown away",
         f"{number(summary['recomputed_tokens'])} recomputed "
         f"({percent(summary['recomputed_share'])} of all scheduled)",
@@ -139,7 +132,7 @@ def _admission(summary: Mapping[str, Any]) -> str:
         return f"{cancelled} cancelled by a preemption · why else it ended is not told"
     if not closed["passes"]:
         return "never closed by a preemption"
-    fit = f"{number(summary['admissions_cancelled_fit'])} would have fitted"
+    fit = f"{number(summary['admissions_cancelled_fit'])} would have been admitted"
     return _joined(
         f"closed by preemption in {counted(closed['passes'], 'pass')} ({duration(closed['ns'])})",
         f"{number(summary['admissions_cancelled'])} cancelled, {fit}",

@@ -159,9 +159,23 @@ def _thrash(seen: Seen) -> Iterator[str]:
     if share is not None and share >= HEAVY_RECOMPUTE:
         yield (
             f"{percent(share)} of all tokens scheduled were computed before and thrown away by "
-            f"{number(seen.summary['preempted'])} preemptions; fewer seats (--max-num-seqs), more "
-            "blocks (--num-gpu-blocks) or a --watermark would save them"
+            f"{counted(seen.summary['preempted'], 'preemption')}{_remedy(seen.summary)}"
         )
+
+
+def _remedy(summary: Mapping[str, Any]) -> str:
+    """What saves preemptions of a cause; a cache reset preempts whatever the limits are."""
+    by_reset, preempted = summary["preempted_by_reset"], summary["preempted"]
+    limits = (
+        "fewer running requests (--max-num-seqs), more blocks (--num-gpu-blocks) or a --watermark "
+        "would save"
+    )
+    reset = "reset_prefix_cache with preempt in --events"
+    if not by_reset:
+        return f"; {limits} them"
+    if by_reset == preempted:
+        return f", all by {reset}: no limit would save them; pause and let requests end before it"
+    return f", {number(by_reset)} of them by {reset}; {limits} the others"
 
 
 def _cancelled(seen: Seen) -> Iterator[str]:
@@ -169,8 +183,9 @@ def _cancelled(seen: Seen) -> Iterator[str]:
     if fit:
         closed = seen.summary["admission_closed_by_preemption"]
         yield (
-            f"{counted(fit, 'time')} a waiting request would have fitted, had a preemption not "
-            f"closed admission in that pass ({counted(closed['passes'], 'pass')}, "
+            f"{counted(fit, 'time')} a waiting request would have been admitted beside the "
+            "preempted ones, had their preemption not closed admission in that pass "
+            f"({counted(closed['passes'], 'pass')}, "
             f"{duration(closed['ns'])}); fewer preemptions would remove this too: see "
             "explain --preemptions"
         )

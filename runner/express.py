@@ -291,6 +291,7 @@ class ExpressReplay:
         duration = self._execute(decodes, express.context_tokens + context, granted)
         context += express.context_tokens
         num_running, num_waiting = len(express.running), len(express.waiting)
+        num_free, num_cached = express.pool.num_free, express.pool.num_cached
         stop = express.admission_stop.number
         began = time.perf_counter_ns()
         ended, done = express.fold_pass()
@@ -298,10 +299,9 @@ class ExpressReplay:
         end = self.now_ns = self.last_end_ns = now + duration
         self._emitted(end, done)
         freed = self._ended(ended) if ended else 0
-        pool = express.pool
         batch.passes += pack_pass(
             batch.num_steps, now, end, duration, decodes, context, decodes, len(done), num_running,
-            num_waiting, len(ended), stop, was_cut, pool.num_free, pool.num_cached, freed, spent,
+            num_waiting, len(ended), stop, was_cut, num_free, num_cached, freed, spent,
             len(batch.grants), 0,
         )  # fmt: skip
         batch.num_steps += 1

@@ -30,6 +30,8 @@ class Pending:
     context_tokens: int  # of the whole pass
     num_running: int
     num_waiting: int
+    num_free: int  # blocks, at the end of `schedule()`
+    num_cached: int
     stop: Verdict
     scheduler_ns: int
     in_vain: int = 0
@@ -96,6 +98,8 @@ class ExpressAheadReplay(ExpressReplay):
             context,
             len(express.running),
             len(express.waiting),
+            express.pool.num_free,
+            express.pool.num_cached,
             express.admission_stop,
             spent,
             in_vain=express.num_in_vain,
@@ -108,10 +112,7 @@ class ExpressAheadReplay(ExpressReplay):
         )
 
     def _fold(self, pending: Pending, after: Pending | None = None) -> None:
-        """Fold in the pass in flight; its row has the blocks as they are then.
-
-        `after` is the pass scheduled since, if there is one.
-        """
+        """Fold in the pass in flight; `after` is the pass scheduled since, if there is one."""
         express, batch = self.ahead, self._batch
         began = time.perf_counter_ns()
         ended, _ = express.fold_pass()
@@ -127,12 +128,11 @@ class ExpressAheadReplay(ExpressReplay):
             batch.victims[batch.num_steps] = pending.victims
             batch.evictions.append((batch.num_steps, *pending.eviction))
         batch.grants += pending.grants
-        pool = express.pool
         batch.passes += pack_pass(
             batch.num_steps, pending.start_ns, end, pending.duration_ns, pending.decodes,
             pending.context_tokens, in_step, len(pending.done), pending.num_running,
-            pending.num_waiting, len(ended), pending.stop.number, pending.cut, pool.num_free,
-            pool.num_cached, freed, spent, len(batch.grants), len(express.ended_waiting),
+            pending.num_waiting, len(ended), pending.stop.number, pending.cut, pending.num_free,
+            pending.num_cached, freed, spent, len(batch.grants), len(express.ended_waiting),
         )  # fmt: skip
         batch.num_steps += 1
         self.num_passes += 1
@@ -150,17 +150,19 @@ class ExpressAheadReplay(ExpressReplay):
         self._fold(pending)
         last = durations if isinstance(durations, int) else int(durations[-1])
         num_running, num_waiting = len(express.running), len(express.waiting)
+        pool = express.pool
+        free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
         self.pending = Pending(
             now, last, decodes, context + decodes * (num_passes - 1), num_running, num_waiting,
-            stop, 0,
+            free, cached, stop, 0,
         )  # fmt: skip
         others, batch = num_passes - 1, self._batch
         if not others:
             return
-        pool, phase = express.pool, express.index % self._block_size
-        free, bare, cached = pool.num_free, pool.num_bare, pool.num_cached
+        phase = express.index % self._block_size
         batch.opens += express.opens
         express.run(others)
+        self.pending.num_free, self.pending.num_cached = pool.num_free, pool.num_cached
         if isinstance(durations, int):
             first = before_last = durations
             end = self.now_ns + others * durations

@@ -42,9 +42,10 @@ RUN_FIELDS = (
     "phase",
     "first_gap_ns",
 )
-"""A run of decodes. `place`: among the batch's steps. Blocks are those before it; start, duration
-and context those of its first pass. `first_gap_ns`, with a pass in flight: from the start of the
-first pass to that of the second. `phase`: of its first pass, modulo the block size."""
+"""A run of decodes. `place`: among the batch's steps. Blocks are those before it, with a pass in
+flight those at the end of its first `schedule()`; start, duration and context those of its first
+pass. `first_gap_ns`, with a pass in flight: from the start of the first pass to that of the second.
+`phase`: of its first pass, with a pass in flight of its second one, modulo the block size."""
 
 PASS_FIELDS = (
     "place",
@@ -67,8 +68,9 @@ PASS_FIELDS = (
     "grants_end",
     "ended_waiting",
 )
-"""A single pass; blocks are those after it. `in_step`: decodes that emit, `done`: prompts whose
-first token came, `cut`: the budget cut a prompt, `grants_end`: bytes of grants up to here."""
+"""A single pass; blocks are those at the end of `schedule()`. `in_step`: decodes that emit, `done`:
+prompts whose first token came, `cut`: the budget cut a prompt, `grants_end`: bytes of grants up to
+here."""
 
 EVICTION_FIELDS = (
     "place",

@@ -130,7 +130,7 @@ def _in_flight(
     budget = going.express.config.token_budget
     return InFlight(
         _output(pending, made, scheduled, budget, limit),
-        _first_half(pending, made, recorder, budget, limit),
+        _first_half(going, pending, made, recorder, limit),
         PassResult(pending.duration_ns),
         sampled,
         pending.scheduler_ns,
@@ -162,6 +162,7 @@ def _output(
         decode_tokens=pending.decodes,
         context_tokens=pending.context_tokens,
         victims=[],
+        reset_victims=[],
         set_aside=[],
         lookups={},
         running_stop=Verdict.LIST_DONE,
@@ -174,10 +175,10 @@ def _output(
 
 
 def _first_half(
+    going: ExpressAheadReplay,
     pending: Pending,
     made: dict[Job, Request],
     recorder: Recorder,
-    token_budget: int,
     limit: Limit,
 ) -> FirstHalf:
     """What was decided of the pass in flight, as the recorder keeps it."""
@@ -193,18 +194,24 @@ def _first_half(
     return FirstHalf(
         start_ns=pending.start_ns,
         decided=(
-            *(token_budget, pending.decodes + prefill_tokens, prefill_tokens, pending.decodes, 0),
-            *(pending.context_tokens, pending.decodes + len(pending.prefills)),
+            *(going.express.config.token_budget, pending.decodes + prefill_tokens),
+            *(prefill_tokens, pending.decodes, 0, pending.context_tokens),
+            pending.decodes + len(pending.prefills),
         ),
         queues=(
             *(pending.num_running, pending.num_waiting, 0, 0, 0),
             *(kinds.count(ADMITTED), kinds.count(RESUMED)),
         ),
         evictions=(
-            *(count, list(pending.victims), thrown, cancelled, fit, stranded),
+            *(count, 0, list(pending.victims), thrown, cancelled, fit, stranded),
             *(*stops, limit.value),
         ),
         prefix=(query_tokens, 0),
+        blocks=(
+            going.express.config.usable_blocks - pending.num_free,
+            pending.num_free,
+            pending.num_cached,
+        ),
         freed_preempt=freed,
         decisions=recorder.digest.changed(changes, " ".join(stops)),
     )

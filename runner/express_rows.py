@@ -170,10 +170,13 @@ class PassRows:
         run = expansion.run
         number = self._first + np.arange(len(run))
         first = of["start_ns"][run]
+        done = expansion.sum_through(durations)
+        last = expansion.first + expansion.sizes - 1
         values = [
             number,
             first + expansion.sum_before(self._gaps(of, expansion, durations)),
             durations,
+            (of["end_ns"] - done[last])[run] + done,
             *self._columns(batch, of, expansion),
             digests[run],
         ]
@@ -184,7 +187,7 @@ class PassRows:
         self._first += len(number)
 
     def _columns(self, batch: Batch, of: dict[str, Integers], expansion: Expansion) -> list[object]:
-        """All columns between the duration and the digest."""
+        """All columns between the end and the digest."""
         step, each = expansion.step, expansion.each
         free, cached = self._blocks(of, expansion, batch)
         growth = expansion.each(of["decodes"]) * step
@@ -211,6 +214,7 @@ class PassRows:
             few["ended_waiting"],
             0,
             few["preempted"],
+            0,
             self._victim_lists(of["preempted"], expansion, batch),
             few["preempted_tokens"],
             few["cancelled"],
@@ -248,7 +252,7 @@ class PassRows:
     def _blocks(
         self, of: dict[str, Integers], expansion: Expansion, batch: Batch
     ) -> tuple[Integers, Integers]:
-        """Free blocks and hashed ones after each pass; free blocks without a hash go first."""
+        """Free and hashed blocks at the end of each schedule; free ones without a hash go first."""
         run, size = expansion.run, self._block_size
         free, cached = of["free"][run], of["cached"][run]
         runs = np.flatnonzero(of["phase"] >= 0)
@@ -257,14 +261,15 @@ class PassRows:
         opens = np.zeros((len(of["phase"]), size), np.int64)
         opens[runs] = np.frombuffer(batch.opens, np.int64).reshape(-1, size)
         at = of["phase"][run] + expansion.step
-        opened = expansion.sum_through(opens[run, at % size])
-        full_at = at if self._ahead else at + 1  # a schedule of the next pass has seen it
-        full = expansion.sum_through(opens[run, full_at % size]) * self._caches
-        freed = expansion.at_last(np.where(of["phase"] >= 0, of["freed_finish"], 0))
+        # With a pass in flight the blocks of the run's first pass are taken before the run begins,
+        # and the schedule of the next pass sees what became full.
+        through = expansion.sum_before if self._ahead else expansion.sum_through
+        opened = through(opens[run, at % size])
+        full = through(opens[run, (at if self._ahead else at + 1) % size]) * self._caches
         hashed_taken = np.maximum(opened - of["bare"][run], 0)
         is_run = of["phase"][run] >= 0
         hashed = np.where(is_run, full - hashed_taken, 0)
-        return free - opened + freed, cached + hashed
+        return free - opened, cached + hashed
 
 
 def _of_few(values: Integers, expansion: Expansion) -> Integers | int:

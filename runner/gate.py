@@ -21,13 +21,13 @@ from schedbench.errors import RunStoreError, UsageError
 from schedbench.results.compare import first_by_decisions, first_by_values
 from schedbench.results.files import write_json, writing
 from schedbench.results.gate import (
-    CLOCK,
     PARTS,
     GateResult,
     check,
     make_baseline,
     passes_digest,
 )
+from schedbench.results.pass_log import CLOCK_COLUMNS
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.events import Event
 from schedbench.runner.manifest import vars_of
@@ -190,7 +190,7 @@ def gate(
     kept = kept_passes(path, baseline)
     if kept is None or result.passed:
         return result
-    first = first_by_decisions(kept, run.passes) or first_by_values(kept, run.passes, CLOCK)
+    first = first_by_decisions(kept, run.passes) or first_by_values(kept, run.passes, CLOCK_COLUMNS)
     return dataclasses.replace(result, first=first)
 
 

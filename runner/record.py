@@ -48,6 +48,7 @@ class FirstHalf:
     queues: tuple[int, ...]
     evictions: tuple[object, ...]
     prefix: tuple[int, int]
+    blocks: tuple[int, int, int]  # used, free and cached, at the end of `schedule()`
     freed_preempt: int
     decisions: int
 
@@ -144,7 +145,6 @@ class Recorder:
             self.waits.enters(request.tag)
             if request.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
                 self.waits.sets_aside(request, Verdict.AWAITING_INPUT)
-        pool = self._scheduler.kv_cache.pool
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
         stopped_waiting = {request for request in outputs.stopped_waiting if request.is_finished}
         self._passes.append(
@@ -152,6 +152,7 @@ class Recorder:
                 self.num_passes,
                 first_half.start_ns,
                 result.duration_ns,
+                end_ns,
                 *first_half.decided,
                 len(outputs.emitted) + num_put_aside,
                 *first_half.queues,
@@ -159,9 +160,7 @@ class Recorder:
                 len(stopped_waiting),
                 self._aborted,
                 *first_half.evictions,
-                pool.num_gpu_blocks - 1 - pool.num_free,
-                pool.num_free,
-                pool.num_cached,
+                *first_half.blocks,
                 first_half.freed_preempt,
                 self._freed_finish - freed,
                 *first_half.prefix,
@@ -184,10 +183,11 @@ class Recorder:
         stop = run.stop
         decisions = self.digest.changed(b"", f"{Verdict.LIST_DONE.label} {stop.label}")
         row = (
-            *(self.num_passes, start_ns, first_ns, budget, num_decodes, 0, num_decodes, 0),
-            *(run.context_tokens, num_decodes, num_decodes, run.num_running, run.num_waiting),
-            *(run.num_skipped, self._scheduler.num_waiting_for_streaming_input),
-            *(self._blocks_held_waiting(), 0, 0, 0, 0, self._aborted, 0, (), 0, 0, 0, 0),
+            *(self.num_passes, start_ns, first_ns, start_ns + first_ns, budget),
+            *(num_decodes, 0, num_decodes, 0, run.context_tokens, num_decodes, num_decodes),
+            *(run.num_running, run.num_waiting, run.num_skipped),
+            *(self._scheduler.num_waiting_for_streaming_input, self._blocks_held_waiting()),
+            *(0, 0, 0, 0, self._aborted, 0, 0, (), 0, 0, 0, 0),
             *(Verdict.LIST_DONE.label, stop.label, LIMIT_OF[stop].value),
             *(usable - run.num_free, run.num_free, run.num_cached, self._pending_preempt()),
             *(self._freed_finish - freed - run.num_freed, 0, 0, decisions),
@@ -239,11 +239,11 @@ class Recorder:
             gaps = np.concatenate(([now_ns - first_half.start_ns], behind[: count - 1]))
         end_ns = self.intervals(run.num_passes, run.num_decodes, now_ns, durations)
         freed, self._freed_finish = self._freed_finish, self._scheduler.blocks_freed_finish
-        usable = self._scheduler.kv_cache.pool.num_gpu_blocks - 1
         row = (
             self.num_passes,
             first_half.start_ns,
             first_ns,
+            now_ns + first_ns,
             *first_half.decided,
             run.num_decodes,
             *first_half.queues,
@@ -251,9 +251,7 @@ class Recorder:
             0,
             self._aborted,
             *first_half.evictions,
-            usable - run.num_free,
-            run.num_free,
-            run.num_cached,
+            *first_half.blocks,
             first_half.freed_preempt,
             self._freed_finish - freed,
             *first_half.prefix,
@@ -270,7 +268,7 @@ class Recorder:
             self._scheduler.config.enable_prefix_caching,
             0,
             0,
-            full_after=0,
+            ahead=True,
             gaps_ns=gaps,
         )
         self._passes.append_run(row, count, growth)
@@ -283,6 +281,7 @@ class Recorder:
             first_half,
             start_ns=start_ns,
             decided=(*decided, context + run.num_decodes * count, num_seqs),
+            blocks=self._blocks(),
             freed_preempt=0,
         )
         return end_ns, half
@@ -355,6 +354,7 @@ class Recorder:
         scheduler = self._scheduler
         queues = scheduler.queues
         new, lookups = output.scheduled_new_reqs, output.lookups
+        victims = [*output.reset_victims, *output.victims]
         prefill_tokens = sum(grant.num_new_tokens for grant in output.prefills)
         spec_tokens = sum(output.scheduled_spec_decode_tokens.values())
         return FirstHalf(
@@ -378,9 +378,10 @@ class Recorder:
                 len(output.scheduled_resumed_reqs),
             ),
             evictions=(
-                len(output.victims),
-                [victim.request.tag.row for victim in output.victims],
-                sum(victim.num_computed_tokens for victim in output.victims),
+                len(victims),
+                len(output.reset_victims),
+                [victim.request.tag.row for victim in victims],
+                sum(victim.num_computed_tokens for victim in victims),
                 output.admissions_cancelled,
                 output.admissions_cancelled_fit,
                 output.budget_stranded,
@@ -392,9 +393,15 @@ class Recorder:
                 sum(request.num_prompt_tokens for request in new if request.request_id in lookups),
                 sum(lookups.get(request.request_id, 0) for request in new),
             ),
+            blocks=self._blocks(),
             freed_preempt=freed_preempt,
             decisions=self.digest.update(output),
         )
+
+    def _blocks(self) -> tuple[int, int, int]:
+        """Blocks used, free and cached, as they are now."""
+        pool = self._scheduler.kv_cache.pool
+        return pool.num_gpu_blocks - 1 - pool.num_free, pool.num_free, pool.num_cached
 
     def _blocks_held_waiting(self) -> int:
         """Blocks of requests in the queues: loads under way, sessions between two inputs."""

@@ -77,7 +77,8 @@ class Recording:
         self._num_passes = 0
         self._in_flight: deque[tuple[Any, int]] = deque()
         self._evicted: set[str] = set()  # and not running again yet
-        self._victims: list[tuple[str, int]] = []
+        self._victims: list[tuple[str, int]] = []  # of the pass under way
+        self._reset_victims: list[tuple[str, int]] = []  # since the pass before
         self._lookups: dict[str, int] = {}
         self._schedules = False  # inside schedule(), inside update_from_output()
         self._update_ns: int | None = None
@@ -170,8 +171,8 @@ class Recording:
     @_never_fails
     def evicts(self, request: Any) -> int:  # noqa: ANN401
         """Note an eviction about to happen; returns the free blocks before it."""
-        if self._schedules:
-            self._victims.append((request.request_id, request.num_computed_tokens))
+        victims = self._victims if self._schedules else self._reset_victims
+        victims.append((request.request_id, request.num_computed_tokens))
         self._evicted.add(request.request_id)
         return int(self._pool.get_num_free_blocks())
 
@@ -215,7 +216,6 @@ class Recording:
         self._victims = []
         self._lookups.clear()
         self._schedules = True
-        self._freed_preempt_before = self._freed_preempt
         return self._stamp()
 
     @_never_fails
@@ -235,6 +235,8 @@ class Recording:
         first = [label for label, _, _ in new if label not in resumed]
         lookups = self._lookups
         freed, self._freed_preempt = self._freed_preempt, 0
+        reset_victims, self._reset_victims = self._reset_victims, []
+        free = int(self._pool.get_num_free_blocks())
         self._put(
             Scheduled(
                 index,
@@ -247,12 +249,14 @@ class Recording:
                 resumed,
                 new,
                 output.scheduled_spec_decode_tokens or NO_DRAFTS,
+                reset_victims,
                 self._victims,
                 _queue_lengths(scheduler),
                 scheduler.num_waiting_for_streaming_input,
                 self._blocks_held(),
                 len(first),
                 len(resumed),
+                (self._usable - free, free, self._cached.count()),
                 freed,
                 sum(self._prompt_tokens(label) for label in first if label in lookups),
                 sum(lookups.get(label, 0) for label in first),
@@ -288,7 +292,6 @@ class Recording:
         if not self._in_flight or self._in_flight[0][0] is not output:
             return  # a pass that only told the workers who had finished
         index = self._in_flight.popleft()[1]
-        free = self._pool.get_num_free_blocks()
         emitting = sum(len(each.outputs) for each in outputs.values())
         aborted, self._aborted = self._aborted, 0
         freed, self._freed_finish = self._freed_finish, 0
@@ -301,9 +304,6 @@ class Recording:
                 len(self._ended),
                 self._ended_waiting,
                 aborted,
-                self._usable - free,
-                free,
-                self._cached.count(),
                 freed,
                 self._ended,
             )

@@ -75,7 +75,8 @@ class Scheduled(NamedTuple):
     """First half of a pass. Lists are vLLM's own, taken and not changed any more.
 
     `number` counts passes. `new` has an entry an admission: label, tokens computed, known tokens.
-    `victims`: label, tokens thrown away.
+    Victims: label, tokens thrown away; those of cache resets since the pass before apart. `blocks`:
+    used, free and cached.
     """
 
     number: int
@@ -88,12 +89,14 @@ class Scheduled(NamedTuple):
     resumed: frozenset[str] | set[str]
     new: Sequence[tuple[str, int, int]]
     drafts: Mapping[str, Sequence[int]]
+    reset_victims: Sequence[tuple[str, int]]
     victims: Sequence[tuple[str, int]]
     queues: tuple[int, int, int]
     seats_held: int
     blocks_held: int | None
     num_admitted: int
     num_resumed: int
+    blocks: tuple[int, int, int]
     freed_preempt: int
     prefix_query: int
     prefix_hit: int
@@ -108,9 +111,6 @@ class Folded(NamedTuple):
     finished: int
     finished_while_waiting: int
     aborted: int
-    blocks_used: int
-    blocks_free: int
-    blocks_cached: int
     freed_finish: int
     ended: Sequence[Ended]
 
@@ -384,7 +384,8 @@ class RecordingWriter:
                     emitting.append(live)
         self._newest_half = half.number
         split = (prefill, decode, spec)
-        victims = [live.row for name, _ in half.victims if (live := self._live.get(name))]
+        lost = (*half.reset_victims, *half.victims)
+        victims = [live.row for name, _ in lost if (live := self._live.get(name))]
         row = self._first_columns(half, split, context, victims)
         self._halves.append((half, row, emitting))
 
@@ -394,6 +395,7 @@ class RecordingWriter:
     ) -> Any:  # noqa: ANN401 - the two stretches of columns that the first half settles
         running, waiting, skipped = half.queues
         spent = sum(split)
+        lost = (*half.reset_victims, *half.victims)
         num_victims = len(half.victims)
         closed = num_victims > 0
         before = (half.token_budget, spent, *split, context, len(half.num_tokens))
@@ -402,7 +404,7 @@ class RecordingWriter:
             *(half.num_admitted, half.num_resumed),
         )
         evictions = (
-            *(num_victims, victims, sum(tokens for _, tokens in half.victims)),
+            *(len(lost), len(half.reset_victims), victims, sum(tokens for _, tokens in lost)),
             waiting + skipped - num_victims if closed else 0,
             None,
             half.token_budget - spent if closed else 0,
@@ -432,12 +434,13 @@ class RecordingWriter:
         row = (
             *(half.number, half.start_ns),
             fold.end_ns - max(half.start_ns, self._last_fold_ns),
+            fold.end_ns,
             *before,
             fold.emitting,
             *after,
             *(fold.finished, fold.finished_while_waiting, fold.aborted),
             *evictions,
-            *(fold.blocks_used, fold.blocks_free, fold.blocks_cached),
+            *half.blocks,
             *(half.freed_preempt, fold.freed_finish, half.prefix_query, half.prefix_hit),
             None,
         )

@@ -107,6 +107,7 @@ class VllmScheduler:
         self._scheduled: deque[Scheduled] = deque()
         self._compiling: dict[str, Request] = {}
         self._ends: dict[str, list[int | None]] = {}  # of each input: `eos_after`
+        self._reset_victims: list[Victim] = []  # since the last pass
 
     @property
     def running(self) -> list[Request]:
@@ -191,6 +192,7 @@ class VllmScheduler:
         self._backend.take_victims()
         self._backend.reset_prefix_cache(preempt=preempt_running)
         victims = self._victims()
+        self._reset_victims += victims
         self._follow(victim.request.request_id for victim in victims)
         return CacheReset(self.kv_cache.pool.num_cached == 0, victims)
 
@@ -255,6 +257,7 @@ class VllmScheduler:
     def _output(self, scheduled: Scheduled) -> SchedulerOutput:
         """What the class decided, in this project's terms; verdicts are stand-ins."""
         victims = self._victims()
+        reset_victims, self._reset_victims = self._reset_victims, []
         grants = self._prefills(scheduled)
         continued = {*scheduled.new, *scheduled.resumed}
         theirs = scheduled.output
@@ -276,6 +279,7 @@ class VllmScheduler:
             decode_tokens=len(scheduled.tokens) - len(grants),
             context_tokens=sum(scheduled.computed.values()),
             victims=victims,
+            reset_victims=reset_victims,
             set_aside=[],
             lookups=self._backend.take_lookups(),
             running_stop=Verdict.LIST_DONE,

@@ -292,7 +292,7 @@ class Express:
                 self.admission_stop = self.blocked = Verdict.SEATS_FULL
                 return
             job = waiting[0]
-            hit = self._hit(job, job.segments) if job.segments is not None else 0
+            hit = self._hit(job.num_tokens, job.segments) if job.segments is not None else 0
             granted = job.num_tokens - hit * size
             if granted > left:
                 if not self.config.chunked_prefill:
@@ -301,7 +301,7 @@ class Express:
                 granted = left
             whole = -(-job.num_tokens // size)
             if whole + self._watermark > pool.num_free:  # else no term is short
-                shortage = self._shortage(job, hit, granted, pool.num_free)
+                shortage = self._shortage(job.num_tokens, hit, granted, pool.num_free)
                 if shortage is not None:
                     self.admission_stop = shortage[0]
                     self._note_shortage(job, *shortage)
@@ -315,13 +315,15 @@ class Express:
         if not self.prefills:
             self.blocked = stop
 
-    def _hit(self, job: Job, segments: list[Segment] | None) -> int:
-        """Blocks of its own that a job finds again after an eviction."""
+    def _hit(self, num_tokens: int, segments: list[Segment] | None) -> int:
+        """Blocks of its own that a job of so many tokens finds again after a preemption."""
         if segments is None or not self._caches:
             return 0
-        return own_prefix(segments, (job.num_tokens - 1) // self._size)
+        return own_prefix(segments, (num_tokens - 1) // self._size)
 
-    def _shortage(self, job: Job, hit: int, granted: int, free: int) -> tuple[Verdict, int] | None:
+    def _shortage(
+        self, num_tokens: int, hit: int, granted: int, free: int
+    ) -> tuple[Verdict, int] | None:
         """Name the term that leaves an admission short, and above how many free blocks it does.
 
         Hits are free blocks as long as their owner waits, and count as needed.
@@ -331,7 +333,7 @@ class Express:
             return Verdict.KV_BLOCKS_SHORT, 0
         most = need
         if self.config.scheduler_reserve_full_isl:
-            whole = self._blocks_for(job.num_tokens)
+            whole = self._blocks_for(num_tokens)
             if whole > free:
                 return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE, need
             most = max(need, whole)
@@ -433,30 +435,39 @@ class Express:
         self.waiting.appendleft(job)
 
     def admissions_that_fit(self) -> int:
-        """Count the admissions that the preemption of the pass just scheduled has cancelled."""
+        """Count the admissions that the preemption of the pass just scheduled has cancelled.
+
+        Its victims stand in their places, where they may end the loop; they are not counted.
+        """
         victims = {job for job, _ in self.victims}
         memo: dict[int, Segment] = {}
         pool = self.pool.what_if(memo)
         budget, seats, fit = self.tokens_left, self._seats - len(self.running), 0
         for job in self.waiting:
-            if job in victims:
-                continue
-            if budget <= 0 or fit >= seats:
+            if budget <= 0 or seats <= 0:
                 break
+            num_tokens = self._known_tokens(job)
+            if num_tokens is None:
+                continue
             segments = job.segments and [copied(each, memo) for each in job.segments]
-            hit = self._hit(job, segments)
-            wanted = job.num_tokens - hit * self._size
+            hit = self._hit(num_tokens, segments)
+            wanted = num_tokens - hit * self._size
             if wanted > budget and not self.config.chunked_prefill:
                 break
             granted = min(wanted, budget)
-            if self._shortage(job, hit, granted, pool.num_free):
+            if self._shortage(num_tokens, hit, granted, pool.num_free):
                 break
             if hit:
                 take_own(pool, segments or (), range(hit))
             pool.take(self._blocks_for(hit * self._size + granted) - hit)
             budget -= granted
-            fit += 1
+            seats -= 1
+            fit += job not in victims
         return fit
+
+    def _known_tokens(self, job: Job) -> int | None:
+        """Tokens of a waiting job in the pass just scheduled; None if it waits for its output."""
+        return job.num_tokens
 
 
 def forget(segments: list[Segment]) -> None:

@@ -35,6 +35,7 @@ class ExpressAhead(Express):
         self._leaving: list[Job] = []  # the same, when the last pass was scheduled
         self.ended_waiting: list[Job] = []  # by the last fold: evicted with their last token
         self._num_hashed_already = 0  # of the blocks filled by those who begin to decode now
+        self._output_in_flight: dict[Job, int] = {}  # tokens, of the victims of the last pass
         # Of the pass scheduled last, whoever decodes in vain included:
         self.decodes_scheduled = 0
         self.context_scheduled = 0
@@ -131,6 +132,7 @@ class ExpressAhead(Express):
         if len(self.running) == 1:
             return False
         leaving = self.ending.copy()
+        self._output_in_flight.clear()
         self._evict_for_decodes()
         if not self.victims:  # they sufficed for the decodes, so that the last one is short
             assert self.prompt_in_hand is not None
@@ -149,6 +151,17 @@ class ExpressAhead(Express):
             return opens, opens and job.began >= 0
         opens = (job.computed + self.index - job.began) % self._size == 0
         return opens, opens and job.began < self.index
+
+    def _evict(self, job: Job) -> None:
+        self._output_in_flight[job] = int(job is not self.prompt_in_hand)
+        super()._evict(job)
+
+    def _known_tokens(self, job: Job) -> int | None:
+        """A victim's output in flight is counted among its tokens, and not known yet."""
+        in_flight = self._output_in_flight.get(job)
+        if in_flight is None:
+            return job.num_tokens
+        return None if self.config.behaviour.stale_output else job.num_tokens - in_flight
 
     def _take_off(self, job: Job) -> None:
         """Take a job that is evicted off the ledger; what its next schedule would hash is not."""

@@ -100,10 +100,10 @@ class OneQueue:
 
     remove_stopped = remove
 
-    def what_if(self, passed_over: set[Request], key: WaitingKey | None = None) -> OneQueue:
+    def what_if(self, key: WaitingKey | None = None) -> OneQueue:
         other = OneQueue(self._policy, key, holders_first=self._holders_first)
-        other.waiting = CopiedQueue(under(self.waiting, key), passed_over)
-        other.kv_holding_waiting = CopiedQueue(under(self.kv_holding_waiting, key), passed_over)
+        other.waiting = CopiedQueue(under(self.waiting, key))
+        other.kv_holding_waiting = CopiedQueue(under(self.kv_holding_waiting, key))
         return other
 
     def __len__(self) -> int:

@@ -49,7 +49,8 @@ class SchedulerOutput:
     prefills: list[PrefillGrant]
     decode_tokens: int
     context_tokens: int  # computed before this pass, summed over the requests scheduled
-    victims: list[Victim]
+    victims: list[Victim]  # of the running loop
+    reset_victims: list[Victim]  # of cache resets since the pass before was scheduled
     set_aside: list[tuple[Request, Verdict]]
     lookups: dict[str, int]  # tokens found in the prefix cache, for all that were looked up
 

@@ -151,9 +151,9 @@ class CopiedQueue:
     Nothing can be put in: what a dry run sets aside stays out of its way.
     """
 
-    def __init__(self, queue: RequestQueue, passed_over: set[Request]) -> None:
-        self._rest = (request for request in queue if request not in passed_over)
-        self._left = len(queue) - sum(1 for request in queue if request in passed_over)
+    def __init__(self, queue: RequestQueue) -> None:
+        self._rest = iter(queue)
+        self._left = len(queue)
         self._head: Request | None = None
 
     def peek_request(self) -> Request:

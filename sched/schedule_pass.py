@@ -250,6 +250,7 @@ class SchedulePass:
         free_encoder_mm_hashes: list[str],
         admissions_cancelled: int,
         admissions_cancelled_fit: int,
+        reset_victims: list[Victim],
     ) -> SchedulerOutput:
         """Hand the pass over."""
         closed = self.admission_stop is Verdict.CLOSED_BY_PREEMPTION
@@ -269,6 +270,7 @@ class SchedulePass:
             decode_tokens=self.decode_tokens,
             context_tokens=self.context_tokens,
             victims=self.victims,
+            reset_victims=reset_victims,
             set_aside=self.set_aside,
             lookups=self.lookups,
             running_stop=self.running_stop,

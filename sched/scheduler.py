@@ -111,6 +111,7 @@ class Scheduler:
         self.has_sessions = False  # whether a streaming session was ever added
         self.request_errors: set[str] = set()  # ids that the next fold ends with an error
         self.finished_req_ids: set[str] = set()  # since the last pass
+        self.reset_victims: list[Victim] = []  # likewise, preempted by cache resets
         self.blocks_freed_preempt = 0
         self.blocks_freed_finish = 0
 
@@ -187,6 +188,7 @@ class Scheduler:
             num_placeholders = request.num_output_placeholders
             preempt(self, request)
             stale_output.at_reset(self, request, num_placeholders)
+        self.reset_victims += victims
         return CacheReset(self.kv_cache.reset_prefix_cache(), victims)
 
     def free_request(self, request: Request, *, keep_blocks: bool = False) -> None:
@@ -285,7 +287,8 @@ class Scheduler:
         self.prefill_interval.pass_is_scheduled(this_pass)
         finished, self.finished_req_ids = self.finished_req_ids, set()
         freed = self.encoder_cache.take_freed()
-        output = this_pass.close(finished, freed, cancelled, fit)
+        reset_victims, self.reset_victims = self.reset_victims, []
+        output = this_pass.close(finished, freed, cancelled, fit, reset_victims)
         self.in_flight.append(output)
         if self.return_path is not None:
             self.return_path.scheduled(output, self.now_ns)

@@ -99,10 +99,10 @@ class SkippedFirst:
         """Remove requests that stopped while evicted."""
         self.waiting.remove_requests(requests)
 
-    def what_if(self, passed_over: set[Request], key: WaitingKey | None = None) -> SkippedFirst:
+    def what_if(self, key: WaitingKey | None = None) -> SkippedFirst:
         other = SkippedFirst(self._policy, key)
-        other.waiting = CopiedQueue(under(self.waiting, key), passed_over)
-        other.skipped_waiting = CopiedQueue(under(self.skipped_waiting, key), passed_over)
+        other.waiting = CopiedQueue(under(self.waiting, key))
+        other.skipped_waiting = CopiedQueue(under(self.skipped_waiting, key))
         return other
 
     def __len__(self) -> int:

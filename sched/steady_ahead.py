@@ -123,6 +123,7 @@ class SteadyAhead:
         if opened + starting > scheduler.kv_cache.pool.num_free:
             return None
         for request in self._joining:
+            scheduler.kv_cache.cache_blocks(request, request.num_computed_tokens)
             ledger.join(request, tokens_left(scheduler, request, num_coming=1))
         self._joining = []
         self._take_blocks(opened + starting, opened)

@@ -87,7 +87,7 @@ class WaitingQueues(Protocol):
         """Take out requests that stopped while evicted."""
         ...
 
-    def what_if(self, passed_over: set[Request], key: WaitingKey | None = None) -> WaitingQueues:
+    def what_if(self, key: WaitingKey | None = None) -> WaitingQueues:
         """Return queues of the same requests, each copied when it comes to the head.
 
         `key` is the order of one's own that the dry run may ask, where there is one.

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
-    """Count the waiting requests that would have been admitted after this pass's running loop.
+    """Count the requests that the admission loop would admit after this pass's running loop.
 
-    This pass's own victims are passed over. Nothing of the scheduler or the pass changes.
+    This pass's own victims stand in their places in the queue, where they may end the loop or be
+    admitted again; they are not counted. Nothing of the scheduler or the pass changes.
     """
-    victims = {victim.request for victim in this_pass.victims}
+    victims = {victim.request.request_id for victim in this_pass.victims}
     other = copy.copy(scheduler)
     other.kv_cache = scheduler.kv_cache.what_if()
     other.encoder_cache = scheduler.encoder_cache.what_if()
@@ -30,9 +31,10 @@ def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     other.return_path = None
     if scheduler.hooks:
         other.policy = copy.deepcopy(scheduler.policy)
-    other.queues = scheduler.queues.what_if(victims, other.waiting_key())
+    other.queues = scheduler.queues.what_if(other.waiting_key())
     if scheduler.transfers is not None:
         other.transfers = scheduler.transfers.what_if()
     trial = this_pass.what_if()
     admit_waiting(other, trial)
-    return len(trial.new) + len(trial.resumed)
+    admitted = (*trial.new, *trial.resumed)
+    return sum(request.request_id not in victims for request in admitted)

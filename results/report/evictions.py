@@ -43,10 +43,10 @@ def evictions(passes: pa.Table, requests: pa.Table, policy: str) -> dict[int, Ev
     for start_ns, resumed, victims in _changes(passes):
         for row, evicted_ns in queue.take_ended(start_ns):
             spans.setdefault(row, []).append(Eviction(evicted_ns, facts[row]["finish_ns"]))
+        for row in victims:  # those of a cache reset may run again in the same pass
+            queue.put(row, start_ns)
         for row, evicted_ns in queue.take(resumed):
             spans.setdefault(row, []).append(Eviction(evicted_ns, start_ns))
-        for row in victims:
-            queue.put(row, start_ns)
     for row, evicted_ns in queue.left():
         spans.setdefault(row, []).append(Eviction(evicted_ns, facts[row]["finish_ns"]))
     waits = _waits(requests)

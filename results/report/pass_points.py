@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from schedbench.results.arrays import Ints, Mask, codes, ints
-from schedbench.results.pass_log import PASS_COLUMNS
+from schedbench.results.pass_log import CLOCK_COLUMNS, PASS_COLUMNS
 from schedbench.results.report.pack import packed
-from schedbench.results.report.slices import Slices, ends
+from schedbench.results.report.slices import Slices
 from schedbench.results.report.thin import LEFT_OUT, ranked
 
 DRAWN: Final = (
@@ -31,8 +31,8 @@ DRAWN: Final = (
 SUMMED: Final = ("prefill_tokens", "decode_tokens", "spec_tokens", "budget_stranded")
 MARKED: Final = ("preempted", "admissions_cancelled")
 LABELS: Final = ("running_stop", "admission_stop", "binding_limit")
-NOT_SHOWN: Final = ("victims", "decisions")
-"""Columns without a packed number: a list, and a digest that only programs compare."""
+NOT_SHOWN: Final = ("end_ns", "victims", "decisions")
+"""Columns without a packed number: what `lag_ns` says, a list, a digest for programs."""
 
 _VISIBLE_IDLE: Final = (2_000, 20_000)  # parts of a run: what is longer is a gap one can see
 _PASSES_A_SLICE: Final = 4
@@ -53,8 +53,7 @@ class PassPoints:
 
 def pass_points(passes: pa.Table, most: int) -> PassPoints:
     """About `most` passes, all of them where there are no more than that."""
-    start, duration = ints(passes, "start_ns"), ints(passes, "duration_ns")
-    end = ends(start, duration)
+    start, duration, end = (ints(passes, name) for name in CLOCK_COLUMNS)
     idle = np.zeros(len(start), dtype=np.int64)
     idle[1:] = np.maximum(start[1:] - end[:-1], 0)  # nothing could run
     marked = np.zeros(len(start), dtype=np.bool_)
@@ -78,7 +77,7 @@ def pass_points(passes: pa.Table, most: int) -> PassPoints:
     evicting = held[ints(passes, "preempted")[held] > 0]
     return PassPoints(
         points=packed(columns),
-        slices=_slices(passes, start, duration),
+        slices=_slices(passes, start, end),
         labels={name: known for name, (_, known) in labels.items()},
         victims=passes.column("victims").take(evicting).to_pylist(),
         marks=int(marked.sum()),
@@ -122,12 +121,12 @@ def _heaviest(marks: Ints, weight: Ints, most: int) -> Ints:
     return np.sort(marks[order[first]])
 
 
-def _slices(passes: pa.Table, start: Ints, duration: Ints) -> dict[str, Any]:
+def _slices(passes: pa.Table, start: Ints, end: Ints) -> dict[str, Any]:
     """Sums over equal slices of time: a power of two of them, so that they can be joined."""
     least, most = _SLICES
     wanted = max(1, len(start) // _PASSES_A_SLICE)
     count = min(most, max(least, 1 << wanted.bit_length()))
-    slices = Slices.over(start, duration, count)
+    slices = Slices.over(start, end, count)
     limit, labels = codes(passes, "binding_limit")
     columns = {"passes": slices.passes}
     columns |= {name: slices.sums(ints(passes, name)) for name in SUMMED}

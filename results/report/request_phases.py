@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from schedbench.results.arrays import ints
 from schedbench.results.report.evictions import Evictions, evictions
-from schedbench.results.report.slices import ends
 
 _REQUEST_COLUMNS: Final = (
     "row",
@@ -41,7 +40,7 @@ def phases(
 ) -> Iterator[tuple[dict[str, Any], list[Phase]]]:
     """Each request, in the order of the trace, with its phases; open ones end with the run."""
     evicted = evictions(passes, requests, policy)
-    end_ns = ends(ints(passes, "start_ns"), ints(passes, "duration_ns"))
+    end_ns = ints(passes, "end_ns")
     last_ns = int(end_ns[-1]) if end_ns.size else 0
     in_order = requests.select(_REQUEST_COLUMNS).sort_by("row")
     for batch in in_order.to_batches(max_chunksize=4096):

@@ -37,6 +37,7 @@ ROW_GROUPS: Final[Mapping[str, Sequence[str]]] = {
     "Came and went": ("admitted", "resumed", "finished", "finished_while_waiting", "aborted"),
     "Preemption": (
         "preempted",
+        "preempted_by_reset",
         "preempted_tokens",
         "admissions_cancelled",
         "admissions_cancelled_fit",

@@ -12,20 +12,9 @@ from schedbench.results.arrays import Ints
 Floats = npt.NDArray[np.float64]
 
 
-def ends(start_ns: Ints, duration_ns: Ints) -> Ints:
-    """When each pass ended: with several in flight, one begins when the one before it is done.
-
-    end[i] = max(start[i], end[i - 1]) + duration[i], without a loop: what counts is the latest
-    start from which on there was work without a break.
-    """
-    worked = np.cumsum(duration_ns)
-    return np.maximum.accumulate(start_ns - (worked - duration_ns)) + worked
-
-
 def span_of(times: Sequence[tuple[Ints, Ints]]) -> tuple[int, int]:
-    """From the first start to the last end of several runs, each by its starts and durations."""
-    begun = [int(start_ns[0]) for start_ns, _ in times]
-    return min(begun), max(int(ends(*each)[-1]) for each in times)
+    """From the first start to the last end of several runs, each by its starts and ends."""
+    return min(int(start_ns[0]) for start_ns, _ in times), max(int(end[-1]) for _, end in times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +32,7 @@ class Slices:
     def over(
         cls,
         start_ns: Ints,
-        duration_ns: Ints,
+        end_ns: Ints,
         count: int,
         span_ns: tuple[int, int] | None = None,
     ) -> Self:
@@ -51,7 +40,6 @@ class Slices:
 
         All passes have to start within. A slice is a nanosecond at least.
         """
-        end_ns = ends(start_ns, duration_ns)
         whole = (int(start_ns[0]), int(end_ns[-1])) if start_ns.size else (0, 0)
         begin, end = span_ns or whole
         width = max(1, -(-(end - begin) // count))

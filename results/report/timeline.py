@@ -15,9 +15,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 import pyarrow as pa
 
-from schedbench.results.arrays import Ints, ints
 from schedbench.results.report.request_phases import Phase, phases
-from schedbench.results.report.slices import ends
 from schedbench.results.stored_run import StoredRun
 
 Event = dict[str, Any]
@@ -40,7 +38,7 @@ _COUNTERS: Final = {
 _COLUMNS: Final = (
     *_IN_ARGS,
     *(name for names in _COUNTERS.values() for name in names),
-    *("start_ns", "duration_ns", "resumed", "preempted", "victims"),
+    *("start_ns", "duration_ns", "end_ns", "resumed", "preempted", "victims"),
 )
 _PASSES_TRACK: Final = 1
 _ROWS_AT_ONCE: Final = 8192
@@ -84,12 +82,11 @@ def _pass_events(passes: pa.Table, process: int) -> Iterator[Event]:
 
     A pass is a slice from when its work began: with several in flight, after the one before it.
     """
-    end_ns = ends(ints(passes, "start_ns"), ints(passes, "duration_ns"))
     counters: dict[str, Event] = {}
     for first in range(0, passes.num_rows, _ROWS_AT_ONCE):
-        rows = passes.slice(first, _ROWS_AT_ONCE).to_pylist()
-        for row, done_ns in zip(rows, _listed(end_ns, first), strict=True):
-            begun_ns, args = done_ns - row["duration_ns"], {name: row[name] for name in _IN_ARGS}
+        for row in passes.slice(first, _ROWS_AT_ONCE).to_pylist():
+            done_ns, args = row["end_ns"], {name: row[name] for name in _IN_ARGS}
+            begun_ns = done_ns - row["duration_ns"]
             yield _slice(_kind(row), begun_ns, done_ns, (process, _PASSES_TRACK), args)
             if row["victims"]:
                 yield _eviction(row, begun_ns, process)
@@ -98,10 +95,6 @@ def _pass_events(passes: pa.Table, process: int) -> Iterator[Event]:
                 if counters.get(name) != values:
                     counters[name] = values
                     yield _counter(name, row["start_ns"], process, values)
-
-
-def _listed(end_ns: Ints, first: int) -> list[int]:
-    return [int(each) for each in end_ns[first : first + _ROWS_AT_ONCE]]
 
 
 def _kind(row: Event) -> str:

@@ -50,10 +50,12 @@ class Search:
         try:
             changes: dict[str, Any] = {self.flag: value}
             config = dataclasses.replace(self.config, **changes)
-            run = replay(trace, config, self.runner, options=self.options, progress=_stop_early)
+            # A cache reset frees blocks of preempted requests whatever the limits are.
+            early = None if self.options.events else _stop_early
+            run = replay(trace, config, self.runner, options=self.options, progress=early)
         except (SchedbenchError, _PreemptsError):
             return False
-        if run.summary["preempted"]:
+        if run.summary["preempted"] > run.summary["preempted_by_reset"]:
             return False
         self.summaries[value] = run.summary
         return True

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from schedbench.cli.flag_lists import spelled_out
 from schedbench.cli.sweep_end import worth_comparing
+from schedbench.results.pass_log import SCHEMA_VERSION
 from schedbench.results.report.sweep_folder import open_sweep
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.sweep import Outcome, Plan, run_sweep
@@ -194,7 +195,7 @@ def test_points_that_lie_complete_are_reused_and_the_table_is_the_same(
              "--no-scheduler-reserve-full-isl", "--no-enable-prefix-caching")  # fmt: skip
     first = cli(*words, "--out", "kept")
     (whole, cut, *_) = sorted(Path("kept/points").glob("*160*"))
-    (cut / "manifest.json").write_text('{"schema_version": 1, "complete": false}')
+    (cut / "manifest.json").write_text(f'{{"schema_version": {SCHEMA_VERSION}, "complete": false}}')
     before = (whole / "summary.json").stat().st_mtime_ns
     again = cli(*words, "--resume", "kept")
     assert again.out == first.out

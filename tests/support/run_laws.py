@@ -38,8 +38,14 @@ def times_are_in_order(trace: Trace, watch: Watch, run: Run) -> Iterator[str]:
         if after["start_ns"] < before["start_ns"]:
             yield f"pass {after['pass']} starts before the one before it"
         alone = watch.config.passes_in_flight == 1
-        if alone and after["start_ns"] < before["start_ns"] + before["duration_ns"]:
+        if alone and after["start_ns"] < before["end_ns"]:
             yield f"pass {after['pass']} starts before the one before it has ended"
+        if after["end_ns"] < max(before["end_ns"], after["start_ns"]) + after["duration_ns"]:
+            yield f"pass {after['pass']} ends before it can"
+    ends = max((row["end_ns"] for row in passes), default=0)
+    first = min((row["arrival_ns"] for row in run.requests.to_pylist()), default=0)
+    if passes and run.summary["makespan_ns"] != max(ends - first, 0):
+        yield f"the makespan is {run.summary['makespan_ns']}, from {first} to {ends}"
     for row in run.requests.to_pylist():
         names = ("arrival_ns", "first_scheduled_ns", "first_token_ns", "finish_ns")
         known = [row[name] for name in names if row[name] is not None]
@@ -107,11 +113,11 @@ def tables_agree(trace: Trace, watch: Watch, run: Run) -> Iterator[str]:
     if not turns:
         same.append(("admitted", total(passes, "admitted"), ran))
         same.append(("closed sessions", _count(requests, "stop", "length"), _served(run)))
-    evictions = total(passes, "preempted"), total(requests, "preemptions")
-    if "reset_prefix_cache" not in str(run.manifest["events"]):
-        same.append(("preemptions", *evictions))
-        thrown = total(passes, "preempted_tokens"), total(requests, "preempted_tokens")
-        same.append(("preempted tokens", *thrown))
+    unreported = watch.scheduler.reset_victims if watch.scheduler is not None else []
+    lost = sum(victim.num_computed_tokens for victim in unreported)
+    evictions = total(passes, "preempted") + len(unreported), total(requests, "preemptions")
+    thrown = total(passes, "preempted_tokens") + lost, total(requests, "preempted_tokens")
+    same += [("preemptions", *evictions), ("preempted tokens", *thrown)]
     for name, left, right in same:
         if left != right:
             yield f"{name}: {left} in the pass log, {right} in the requests table"

@@ -343,16 +343,15 @@ def checked_dry_run(scheduler: WatchedScheduler, this_pass: SchedulePass) -> int
 
 
 def really_admitted(scheduler: Scheduler, this_pass: SchedulePass) -> int:
-    """Run the admission loop itself, on copies of everything, without this pass's victims."""
+    """Run the admission loop itself on copies of everything; count all but this pass's victims."""
     watch = getattr(scheduler, "watch", None)
     memo: dict[int, object] = {id(scheduler.config): scheduler.config, id(watch): watch}
     if scheduler.transfers is not None:  # a load that begins on the copy may not set real timers
         memo[id(getattr(scheduler.transfers.connector, "_timers", None))] = Timers()
     other, trial = copy.deepcopy((scheduler, this_pass), memo)
-    other.queues.remove({victim.request for victim in trial.victims})
-    trial.victims = []
+    victims = {victim.request for victim in trial.victims}
     admit_waiting(other, trial)
-    return len(trial.new) + len(trial.resumed)
+    return len({*trial.new, *trial.resumed} - victims)
 
 
 def watched_replay(

@@ -77,7 +77,9 @@ class MadeUp:
         clock = 0
         for index in range(passes):
             self.passes.append(a_pass(index, clock, rng))
-            clock += self.passes[-1]["duration_ns"] + rng.choice([0, 10**6])
+            clock += self.passes[-1]["duration_ns"]
+            self.passes[-1]["end_ns"] = clock
+            clock += rng.choice([0, 10**6])
         self.requests = [a_request(row, rng) for row in range(requests)]
         self.itl = {rng.randrange(10**8): rng.randrange(1, 50) for _ in range(20 if passes else 0)}
 

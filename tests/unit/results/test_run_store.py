@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from schedbench.errors import OutputError, RunStoreError
+from schedbench.results.pass_log import SCHEMA_VERSION
 from schedbench.results.run_store import RunFolder
 from schedbench.results.stored_run import StoredRun, newest
 
@@ -28,7 +29,7 @@ def test_a_complete_run_reads_back_as_written(folder: RunFolder) -> None:
     folder.write_summary({"passes": 0})
     folder.complete()
     run = StoredRun.open(folder.path)
-    assert run.manifest == {"schema_version": 1, "complete": True, "seed": 7}
+    assert run.manifest == {"schema_version": SCHEMA_VERSION, "complete": True, "seed": 7}
     assert run.summary == {"passes": 0}
     assert run.itl().to_pylist() == [{"interval_ns": 5, "count": 2}]
     assert run.passes(["pass", "victims"]).column_names == ["pass", "victims"]

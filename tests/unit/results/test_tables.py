@@ -85,15 +85,6 @@ def test_the_best_value_is_starred_and_numbers_stay_aligned() -> None:
     assert plain_text(View("", (sheet,), sheet, {})).splitlines()[-2:] == ["* 10", " 200"]
 
 
-def test_recorded_passes_that_overlap_are_counted_and_no_share(
-    made_up: Callable[..., Any],
-) -> None:
-    run = made_up(0).in_memory()
-    summary = summarize(run.passes.table(), run.requests.table(), run.itl.table())
-    twice = {**summary, "makespan_ns": 10**9, "busy_ns": 2 * 10**9}
-    assert "(2.00 passes at a time)" in plain_text(run_view("made up", twice))
-
-
 COMMAND = (
     "schedbench explain runs/20260731T141503Z-a-long-name-sweep/points/max_num_seqs=16-585cb3a8"
 )

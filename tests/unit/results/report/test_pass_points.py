@@ -3,7 +3,7 @@
 import pyarrow.compute as pc
 from packed_columns import unpacked
 
-from schedbench.results.report.pass_points import LABELS, SUMMED, pass_points
+from schedbench.results.report.pass_points import LABELS, NOT_SHOWN, SUMMED, pass_points
 from schedbench.results.stored_run import StoredRun
 
 
@@ -11,7 +11,7 @@ def test_all_passes_are_held_with_their_whole_rows_where_there_is_room(crowded: 
     passes = crowded.passes()
     found = pass_points(passes, most=10**6)
     columns = unpacked(found.points)
-    for name in set(passes.column_names) - {"victims", "decisions"}:
+    for name in set(passes.column_names) - {*NOT_SHOWN}:
         if name in LABELS:
             held = [found.labels[name][code] for code in columns[name]]
             assert held == passes[name].to_pylist()

@@ -10,6 +10,7 @@ import pytest
 
 from schedbench.errors import RunStoreError
 from schedbench.results.metrics import summarize
+from schedbench.results.pass_log import SCHEMA_VERSION
 from schedbench.results.report.sweep_folder import is_sweep, open_sweep
 from schedbench.results.report.sweep_page import sweep_page
 
@@ -33,7 +34,12 @@ def sweep_folder(made_up: Callable[..., Any], tmp_path: Path) -> Path:
         manifest = {"trace": about["trace"], "scheduler": flags}
         path = run.stored(tmp_path / "points" / f"{seed}", manifest, summary)
         if seed == 1:
-            stalled = {"schema_version": 1, "complete": False, **manifest, "stalled": HOSTILE}
+            stalled = {
+                "schema_version": SCHEMA_VERSION,
+                "complete": False,
+                **manifest,
+                "stalled": HOSTILE,
+            }
             (path / "manifest.json").write_bytes(orjson.dumps(stalled))
     return tmp_path
 
