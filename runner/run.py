@@ -30,7 +30,7 @@ from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
 from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
-from schedbench.runner.requests import RequestSource
+from schedbench.runner.requests import PREFIX_IDENTITY, RequestSource
 from schedbench.runner.stall_pause import dated
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
@@ -338,19 +338,22 @@ def rare_collections() -> Iterator[None]:
 
 
 def _may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
-    """Whether block ids make no difference: nobody shares a prefix, and nobody asks for them.
+    """Whether block ids make no difference: no request shares a prefix, and none are asked for.
 
     Lookahead slots and connectors are not known to the counts.
     """
     if runner.needs_block_ids or config.lookahead_tokens or config.kv_role is not None:
         return False
-    return not any(trace.has(name) for name in ("hash_ids", "remote_kv", "chunks"))
+    if config.enable_prefix_caching and trace.has("hash_ids"):
+        return False
+    return not any(trace.has(name) for name in ("remote_kv", "chunks"))
 
 
 def may_go_express(
     trace: Trace, scheduler: Scheduler, runner: Runner, options: ReplayOptions
 ) -> bool:
     """Whether the express way covers the trace, the flags and what is asked for."""
+    covered = COVERED if scheduler.config.enable_prefix_caching else COVERED.union(PREFIX_IDENTITY)
     return (
         options.short_way
         and options.arrivals == "open"
@@ -360,7 +363,7 @@ def may_go_express(
         and isinstance(scheduler.kv_cache, CountingKVCache)
         and hasattr(runner, "decode_durations")
         and covers(scheduler.config)
-        and COVERED.issuperset(set(trace.table.column_names) - set(trace.unknown_columns))
+        and covered.issuperset(set(trace.table.column_names) - set(trace.unknown_columns))
     )
 
 
