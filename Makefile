@@ -22,7 +22,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 PEERS := dynamo vidur
 PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
-.PHONY: vllm-env parity real-class baselines help replay test check format acceptance bench clean
+.PHONY: vllm-env parity real-class baselines fuzz help replay test check format acceptance bench clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
@@ -31,6 +31,7 @@ help:
 	@echo "make vllm-env VERSION=0.26.0  the real vLLM of that release, for schedbench verify (some GB)"
 	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
 	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
+	@echo "make fuzz SECONDS=600        the command line on mutated traces and flags; SEED=N, ONLY=readers|flags"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces; writes docs/public-traces.md"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
@@ -108,6 +109,13 @@ real-class: $(STAMP) $(VLLM_STAMP)
 # After a change of decisions that is meant: write the project's own baselines, then look at the diff.
 baselines: $(STAMP)
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/reference_runs.py
+
+# The command line on input that nobody would write; files of cases at fault are kept in build/fuzz.
+SECONDS := 600
+SEED := 0
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/support/fuzz_commands.py --seconds $(SECONDS) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --keep build/fuzz
 
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
