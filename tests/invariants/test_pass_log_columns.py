@@ -1,0 +1,46 @@
+"""Each column of the pass log means what the docs say: recomputed from the real class's own logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from golden_pass_log import NOT_IN_THE_LOG, ONLY_ALONE, differences, recomputed
+
+from schedbench.results.pass_log import AT_UPDATE, PASS_COLUMNS
+from schedbench.runner.golden_log import read_log
+
+HERE = Path(__file__).parents[1]
+FOLDERS = ("golden", "golden-0.33")
+LOGS = {
+    f"{folder}/{path.name.removesuffix('.jsonl.gz')}": path
+    for folder in FOLDERS
+    for path in sorted((HERE / folder).glob("*.jsonl.gz"))
+}
+NAMES = {column.name for column in PASS_COLUMNS}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_pass_log_says_what_the_class_logged(name: str) -> None:
+    assert list(differences(read_log(LOGS[name]))) == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_column_is_recomputed_in_both_modes_or_has_a_reason_why_not(
+    folder: str, is_async: bool
+) -> None:
+    logs = [read_log(path) for name, path in LOGS.items() if name.startswith(f"{folder}/")]
+    settled = {
+        column
+        for log in logs
+        if log.config["async_scheduling"] is is_async
+        for row in recomputed(log)
+        for column, value in row.items()
+        if value not in (None, 0, [])
+    }
+    assert settled == NAMES - {*NOT_IN_THE_LOG} - ({*ONLY_ALONE} if is_async else set())
+
+
+def test_what_the_docs_call_settled_by_the_update_is_there() -> None:
+    assert NAMES.issuperset(AT_UPDATE)
