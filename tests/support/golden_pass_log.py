@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from schedbench.results.memory_log import MemoryRun
 from schedbench.runner.api import PassResult
@@ -96,11 +97,13 @@ class LoggedBackend(SchedBackend):
     def update(self, scheduled: Scheduled, report: PassReport) -> list[Emission]:
         outputs: list[EngineCoreOutputs] = []
         update = self.scheduler.update_from_output
-        self.scheduler.update_from_output = lambda *args: (
-            outputs.append(update(*args)) or outputs[-1]
-        )
-        emissions = super().update(scheduled, report)
-        del self.scheduler.update_from_output
+
+        def noted(*args: Any) -> EngineCoreOutputs:  # noqa: ANN401 - whatever it is given
+            outputs.append(update(*args))
+            return outputs[0]
+
+        with patch.object(self.scheduler, "update_from_output", noted):
+            emissions = super().update(scheduled, report)
         half, tokens = self._halves.popleft()
         assert self.driver is not None
         self.recorder.folded(half, PassResult(self.driver._cost(tokens)), outputs[0], self.now)
