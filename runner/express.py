@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from schedbench.runner.record import Recorder
     from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.prefix_identity import PrefixNames
     from schedbench.workloads.trace import Trace
 
 CHUNK_ROWS = 8192
@@ -59,6 +60,8 @@ COVERED = {
     "think_ns",
 }
 """Trace columns that make no difference beyond what is done here."""
+PREFIXES = {"hash_ids", "cache_salt"}
+"""Those of prompts that share prefixes."""
 
 
 class PassAsRun:
@@ -76,8 +79,9 @@ class PassAsRun:
 class Coming:
     """A trace's requests as jobs, in file order, and when each is due."""
 
-    def __init__(self, trace: Trace, max_model_len: int) -> None:
+    def __init__(self, trace: Trace, max_model_len: int, source: RequestSource) -> None:
         self._trace = trace
+        self._source = source
         self._most = max_model_len
         self._chunks = self._read()
         self._due: list[int] = []
@@ -129,6 +133,9 @@ class Coming:
             jobs = list(map(Job, rows, prompt.tolist(), emit.tolist()))
             for place in np.flatnonzero(by_itself).tolist():
                 jobs[place].ends_by_itself = True
+            if self._source.shares:
+                for job, identity in zip(jobs, self._source.identities(table), strict=True):
+                    job.identity = identity
             yield added.tolist(), jobs
 
 
@@ -152,8 +159,8 @@ class ExpressReplay:
         source: RequestSource,
     ) -> None:
         self.source = source
-        self.express = self._make(config)
-        self.coming = Coming(trace, config.max_model_len)
+        self.express = self._make(config, source.names)
+        self.coming = Coming(trace, config.max_model_len, source)
         self.now_ns = 0
         self.num_finished = self.num_passes = 0
         self.last_end_ns = 0  # of the last pass folded in
@@ -164,11 +171,12 @@ class ExpressReplay:
         self._batch = Batch(1, config.block_size)
         self._rows = ExpressRows(logs, trace, config, recorder)
         self._pass = PassAsRun()
+        self._num_freed = 0  # blocks, by those that ended in the steps noted so far
         self._closed = False
 
-    def _make(self, config: SchedulerConfig) -> Express:
+    def _make(self, config: SchedulerConfig, names: PrefixNames) -> Express:
         """Make the scheduler of this way."""
-        return Express(config)
+        return Express(config, names)
 
     def run(self, until_ns: int | None, tell: Callable[[int], None]) -> bool:
         """Replay until nothing is left to come, or `until_ns`; False if something is left."""
@@ -382,14 +390,15 @@ class ExpressReplay:
     def _ended(self, jobs: list[Job]) -> int:
         """Note who got the last token in a step, by its end; how many blocks that freed."""
         batch, now = self._batch, self.now_ns
-        ends, place, freed = batch.ends, batch.num_steps, 0
+        ends, place = batch.ends, batch.num_steps
         for job in jobs:
-            freed += job.num_blocks
             ends += pack_end(
                 job.row, job.emitted, job.first_scheduled_ns, job.first_token_ns, now,
-                job.resumed_cached_tokens, job.preemptions, job.preempted_tokens,
+                job.cached_tokens, job.resumed_cached_tokens, job.preemptions, job.preempted_tokens,
                 job.entered_ns, job.began, place,
             )  # fmt: skip
         batch.ended += jobs
         self.num_finished += len(jobs)
+        freed = self.express.num_freed - self._num_freed
+        self._num_freed += freed
         return freed

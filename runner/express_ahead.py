@@ -18,6 +18,7 @@ from schedbench.sched.verdicts import Verdict  # noqa: TC001 - of a dataclass's 
 if TYPE_CHECKING:
     from schedbench.results.run_rows import Integers
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.prefix_identity import PrefixNames
 
 
 @dataclass(slots=True)
@@ -48,8 +49,8 @@ class ExpressAheadReplay(ExpressReplay):
 
     pending: Pending | None = None
 
-    def _make(self, config: SchedulerConfig) -> ExpressAhead:
-        self.ahead = ExpressAhead(config)  # the base knows it as `express`
+    def _make(self, config: SchedulerConfig, names: PrefixNames) -> ExpressAhead:
+        self.ahead = ExpressAhead(config, names)  # the base knows it as `express`
         return self.ahead
 
     def _pending_stop(self) -> tuple[int, int] | None:

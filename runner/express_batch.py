@@ -90,6 +90,7 @@ END_FIELDS = (
     "first_scheduled_ns",
     "first_token_ns",
     "finish_ns",
+    "cached_tokens",
     "resumed_cached_tokens",
     "preemptions",
     "preempted_tokens",

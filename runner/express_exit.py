@@ -14,7 +14,6 @@ from schedbench.runner.in_flight import InFlight
 from schedbench.runner.record import FirstHalf
 from schedbench.runner.waits import NOTHING_WAITED
 from schedbench.sched.express_ahead import ExpressAhead
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import PrefillGrant, SchedulerOutput
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import LIMIT_OF, Limit, Verdict
@@ -43,12 +42,13 @@ def put_back(going: ExpressReplay, scheduler: Scheduler, recorder: Recorder) -> 
     made = {job: _request(job, *each) for job, each in zip(jobs, facts, strict=True)}
     for request in sorted(made.values(), key=lambda each: each.request_id):
         scheduler.requests[request.request_id] = request
-    cache = scheduler.kv_cache
-    assert isinstance(cache, CountingKVCache)
-    cache.pool = express.pool
+    scheduler.kv_cache.pool = express.pool
     for job, request in made.items():
-        if job.segments is not None:
-            cache.evicted[request.request_id] = job.segments
+        request.block_table = express.named_table(job)
+        request.block_ids = request.block_table.ids
+        request.num_cached_blocks = job.num_hashed
+        if job.identity is not None:
+            request.identity = job.identity
     for job in express.running:
         request = made[job]
         request.status = RequestStatus.RUNNING
@@ -91,8 +91,6 @@ def _request(job: Job, row: Row, request: Request) -> Request:
     request.num_output_placeholders = job.placeholders
     request.is_prefill_chunk = job.is_prefill_chunk
     request.num_preemptions = job.preemptions
-    request.num_blocks = job.num_blocks
-    request.num_cached_blocks = job.num_hashed
     _follow(job, row)
     return request
 
@@ -103,7 +101,7 @@ def _follow(job: Job, row: Row) -> None:
     row.waited_ns = list(NOTHING_WAITED if packed is None else array("q", packed))
     row.waited_ns[0] += job.entered_ns - row.arrival_ns
     if job.first_scheduled_ns >= 0:
-        row.first_scheduled_ns, row.cached_tokens = job.first_scheduled_ns, 0
+        row.first_scheduled_ns, row.cached_tokens = job.first_scheduled_ns, job.cached_tokens
     if job.first_token_ns >= 0:
         row.first_token_ns, row.last_token_ns = job.first_token_ns, job.last_token_ns
     if job.itl_max_ns >= 0:
@@ -184,6 +182,7 @@ def _first_half(
     """What was decided of the pass in flight, as the recorder keeps it."""
     count, thrown, cancelled, fit, stranded, freed, running_stop = pending.eviction or NO_EVICTION
     kinds = [kind for kind, *_ in iter_grants(pending.grants)]
+    hit_tokens = sum(found for kind, *_, found in iter_grants(pending.grants) if kind == ADMITTED)
     grants = list(zip(pending.prefills, kinds, strict=True))
     prefill_tokens = sum(tokens for _, _, tokens in pending.prefills)
     query_tokens = sum(
@@ -206,7 +205,7 @@ def _first_half(
             *(count, 0, list(pending.victims), thrown, cancelled, fit, stranded),
             *(*stops, limit.value),
         ),
-        prefix=(query_tokens, 0),
+        prefix=(query_tokens, hit_tokens),
         blocks=(
             going.express.config.usable_blocks - pending.num_free,
             pending.num_free,

@@ -112,7 +112,11 @@ class ExpressRows:
         new, again = granted["kind"] == ADMITTED, granted["kind"] == RESUMED
         asked = np.zeros(len(place), np.int64)
         asked[new] = self._prompt_tokens.take(pa.array(granted["row"][new])).to_numpy()
-        sums = (("admitted", new), ("resumed", again), ("query_tokens", asked))
+        hit = np.where(new, granted["computed"], 0)
+        sums = (
+            *(("admitted", new), ("resumed", again)),
+            *(("query_tokens", asked), ("hit_tokens", hit)),
+        )
         of["prefills"] = count
         for name, values in (*sums, ("prefill_tokens", granted["new_tokens"])):
             of[name] = np.bincount(place, values, len(ends)).astype(np.int64)
@@ -229,7 +233,7 @@ class PassRows:
             few["freed_preempt"],
             expansion.at_last(of["freed_finish"]),
             each(of["query_tokens"]),
-            0,
+            each(of["hit_tokens"]),
         ]
 
     def _gaps(self, of: dict[str, Integers], expansion: Expansion, durations: Integers) -> Integers:
@@ -354,7 +358,7 @@ class RequestRows:
             pa.array(tpot, mask=~several),
             pa.array(itl_max, mask=itl_max < 0),
             finish - arrival,
-            0,
+            of["cached_tokens"],
             of["resumed_cached_tokens"],
             of["preemptions"],
             of["preempted_tokens"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -112,11 +112,11 @@ class RequestSource:
         hash_lookahead_tokens: int = 0,
     ) -> None:
         self._trace = trace
-        self._shares = enable_prefix_caching and trace.has("hash_ids")
+        self.shares = enable_prefix_caching and trace.has("hash_ids")
         kept = KEPT_AS_THEY_ARE + (PREFIX_IDENTITY if keep_ids else ())
         self._kept = [name for name in kept if trace.has(name)]
-        hash_block_tokens = trace.hash_block_tokens if self._shares else None
-        self._names = PrefixNames(block_size, hash_block_tokens, hash_lookahead_tokens)
+        hash_block_tokens = trace.hash_block_tokens if self.shares else None
+        self.names = PrefixNames(block_size, hash_block_tokens, hash_lookahead_tokens)
 
     def __iter__(self) -> Iterator[tuple[Row, Request]]:
         return self.starting_at(0)
@@ -173,10 +173,25 @@ class RequestSource:
             request.set_grammar(_grammar(row.grammar))
         return row, request
 
+    def identities(self, table: pa.Table) -> Iterator[BlockNames | None]:
+        """Names of the blocks of a trace's rows, None for a row that shares nothing."""
+        ids = table["hash_ids"].combine_chunks()
+        bounds, flat = ids.offsets.to_pylist(), ids.values.to_pylist()
+        spaces = [
+            table[name].to_pylist() if name in table.column_names else repeat(None)
+            for name in ("lora", "cache_salt")
+        ]
+        prompts, known = table["prompt_tokens"].to_pylist(), ids.is_valid().to_pylist()
+        for first, end, prompt, has_ids, *space in zip(
+            bounds, bounds[1:], prompts, known, *spaces, strict=False
+        ):
+            shared = (prompt, flat[first:end], (), tuple(space))
+            yield self.names.shared(*shared) if has_ids else None
+
     def _identity(self, facts: dict[str, Any]) -> BlockNames:
-        if not self._shares or facts["hash_ids"] is None:
-            return self._names.own()
-        return self._names.shared(
+        if not self.shares or facts["hash_ids"] is None:
+            return self.names.own()
+        return self.names.shared(
             facts["prompt_tokens"],
             facts["hash_ids"],
             facts.get("output_hash_ids") or (),

@@ -22,7 +22,7 @@ from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.draft_terms import draft_terms
-from schedbench.runner.express import COVERED, ExpressReplay
+from schedbench.runner.express import COVERED, PREFIXES, ExpressReplay
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
@@ -39,7 +39,6 @@ from schedbench.runner.vllm_terms import installed_release
 from schedbench.runner.waits import WAIT_LABELS
 from schedbench.runner.world import World
 from schedbench.sched.express import covers
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.too_long import TooLong
 from schedbench.workloads.transform import parse_speedup, scale
@@ -338,13 +337,13 @@ def rare_collections() -> Iterator[None]:
 
 
 def _may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
-    """Whether block ids make no difference: no request shares a prefix, and none are asked for.
+    """Whether no one asks which block is which: neither a runner nor a connector.
 
-    Lookahead slots and connectors are not known to the counts.
+    Outputs with hashes are looked for block by block, as requests fill them.
     """
     if runner.needs_block_ids or config.lookahead_tokens or config.kv_role is not None:
         return False
-    if config.enable_prefix_caching and trace.has("hash_ids"):
+    if config.enable_prefix_caching and trace.has("output_hash_ids"):
         return False
     return not any(trace.has(name) for name in ("remote_kv", "chunks"))
 
@@ -353,14 +352,15 @@ def may_go_express(
     trace: Trace, scheduler: Scheduler, runner: Runner, options: ReplayOptions
 ) -> bool:
     """Whether the express way covers the trace, the flags and what is asked for."""
-    covered = COVERED if scheduler.config.enable_prefix_caching else COVERED.union(PREFIX_IDENTITY)
+    caches = scheduler.config.enable_prefix_caching
+    covered = COVERED.union(PREFIXES if caches else PREFIX_IDENTITY)
     return (
         options.short_way
         and options.arrivals == "open"
         and type(scheduler) is Scheduler
         and not scheduler.hooks
         and scheduler.return_path is None
-        and isinstance(scheduler.kv_cache, CountingKVCache)
+        and not scheduler.kv_cache.pool.is_numbered
         and hasattr(runner, "decode_durations")
         and covers(scheduler.config)
         and covered.issuperset(set(trace.table.column_names) - set(trace.unknown_columns))

@@ -139,7 +139,7 @@ class Behaviours:
         "Output in flight for an evicted request is counted as if it still ran.",
         "It is delivered and changes no count; the request is set aside until all of it came.",
         changes="STALE_OUTPUT_IN_FLIGHT",
-        read_in="sched/stale_output.py: at_eviction",
+        read_in="sched/stale_output.py: at_eviction; sched/express_ahead.py: _known_tokens",
         source="scheduler.py 1084-1089, 1799-1836, 2316-2364",
     )
     drop_stale: bool = _named(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class BlockedHead:
             return
         if stop is Verdict.SEATS_FULL or (stop is Verdict.BUDGET_SPENT and not this_pass.prefills):
             self.verdict = stop
-        elif not isinstance(scheduler.kv_cache, CountingKVCache):
+        elif scheduler.kv_cache.pool.is_numbered:
             return  # decodes may hash a block that the head would hit
         elif stop in (Verdict.KV_BLOCKS_SHORT, Verdict.KV_BLOCKS_SHORT_WATERMARK):
             head = scheduler.queues.head()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.kv_cache.manager import table_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class CountedBlocks:
 
     def take(self, num_passes: int) -> None:
         """Open the blocks of the next passes, and hash those that become full in them."""
-        self._pool.take(self._ledger.opened(num_passes))  # type: ignore[attr-defined]
+        self._pool.take(self._ledger.opened(num_passes))
         if self._scheduler.config.enable_prefix_caching:
             self._pool.num_cached += self._ledger.opened(num_passes, shift=1)
 
@@ -91,14 +90,18 @@ class NumberedBlocks:
 
 def hold_blocks(scheduler: Scheduler, request: Request, num_tokens: int, num_hashed: int) -> None:
     """Note the blocks that hold a request's tokens, and those that so many of them make hashed."""
-    size = scheduler.config.block_size
-    request.num_blocks = -(-num_tokens // size)
-    if scheduler.config.enable_prefix_caching:
-        request.num_cached_blocks = num_hashed // size
+    size, pool = scheduler.config.block_size, scheduler.kv_cache.pool
+    table, first = table_of(request), request.num_cached_blocks
+    table.ids += [0] * (-(-num_tokens // size) - len(table.ids))
+    full = num_hashed // size
+    if scheduler.config.enable_prefix_caching and full > first:
+        pool.num_cached -= full - first  # counted when they became full
+        pool.cache(table, request.identity.stretches(first, full))
+        request.num_cached_blocks = full
 
 
 def blocks_of(scheduler: Scheduler, ledger: DecodeLedger) -> CountedBlocks | NumberedBlocks:
     """Blocks of the kind that a scheduler keeps."""
-    if isinstance(scheduler.kv_cache, CountingKVCache):
+    if not scheduler.kv_cache.pool.is_numbered:
         return CountedBlocks(scheduler, ledger)
     return NumberedBlocks(scheduler, ledger)

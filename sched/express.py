@@ -28,15 +28,20 @@ from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from schedbench.sched.kv_cache.counting import CountingPool, Segment, copied, own_prefix, take_own
+from schedbench.sched.kv_cache.block_pool import BlockPool
+from schedbench.sched.kv_cache.block_table import BlockTable, Hit
+from schedbench.sched.kv_cache.manager import which_term_is_short
+from schedbench.sched.kv_cache.what_if import WhatIfPool
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.prefix_identity import BlockNames, PrefixNames
 
 
 LIST_DONE: Final = Verdict.LIST_DONE  # looked up once
 QUEUES_EMPTY: Final = Verdict.QUEUES_EMPTY
+NO_HIT: Final = Hit()
 
 
 class Job:
@@ -54,7 +59,9 @@ class Job:
     is_prefill_chunk = False  # the last pass left known tokens uncomputed
     num_blocks = 0  # of a decoding job, when it began
     num_hashed = 0  # of those
-    segments: list[Segment] | None = None  # blocks that its evictions left in the pool
+    identity: BlockNames | None = None  # names of its blocks, if a request may look for them
+    table: BlockTable | None = None  # the same, with the blocks of the prompt; lags behind decodes
+    cached_tokens = 0  # found in the cache by its first admission
     placeholders = 0  # tokens in flight, when the job is handed to the plain loops
     preemptions = 0
     preempted_tokens = 0
@@ -79,9 +86,11 @@ class Job:
 class Express:
     """Text requests, first come first served, and the pool in counts."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    def __init__(self, config: SchedulerConfig, names: PrefixNames) -> None:
         self.config = config
-        self.pool = CountingPool(config.num_gpu_blocks)
+        self._names = names
+        self.pool = BlockPool(config.num_gpu_blocks, numbered=False)
+        self.num_freed = 0  # blocks, by all that have ended so far
         self.waiting: deque[Job] = deque()
         self.running: dict[Job, None] = {}  # in the order of their admission
         self.prompt_in_hand: Job | None = None
@@ -247,30 +256,51 @@ class Express:
         ended = self._ends.pop(heapq.heappop(self._end_order))
         if len(ended) > 1:
             ended.sort(key=place_of)
-        running, num_bare, num_hashed = self.running, 0, 0
         for job in ended:
             self.part(job)
-            del running[job]
-            num_hashed += job.num_hashed
-            num_bare += job.num_blocks - job.num_hashed
-            if job.segments is not None:
-                forget(job.segments)
-        self.pool.give_back(num_bare, num_hashed)
-        self.blocked, self._floor = None, 0
+            del self.running[job]
+            self._give_back(job)
         return ended
 
     def _give_back(self, job: Job) -> None:
-        """Return a finished job's blocks; somebody may be let in now."""
-        self.pool.give_back(job.num_blocks - job.num_hashed, job.num_hashed)
-        if job.segments is not None:
-            forget(job.segments)
+        """Free a finished job's blocks; a waiting one may be admitted now.
+
+        No request looks for what it generated, so that those blocks are not entered by name.
+        """
+        table, num_blocks = job.table, job.num_blocks
+        if table is None:
+            self.pool.give_back(num_blocks - job.num_hashed, job.num_hashed)
+            self.num_freed += num_blocks
+        else:
+            table.ids += [0] * (num_blocks - len(table.ids))
+            self.num_freed += self.pool.free(table, job.num_hashed - table.num_named)
+            job.table = None
         self.blocked, self._floor = None, 0
 
     def _hash(self, job: Job, num_tokens: int) -> None:
-        if self._caches:
-            full = num_tokens // self._size
-            self.pool.num_cached += full - job.num_hashed
-            job.num_hashed = full
+        """Hash the blocks that a prompt fills up to so many tokens."""
+        if not self._caches:
+            return
+        first, full = job.num_hashed, num_tokens // self._size
+        job.num_hashed = full
+        if job.table is None or job.identity is None:
+            self.pool.num_cached += full - first
+        elif full > first:
+            self.pool.cache(job.table, job.identity.stretches(first, full))
+
+    def named_table(self, job: Job) -> BlockTable:
+        """A job's blocks as they are, each full one entered by its name."""
+        if job.identity is None:
+            job.identity = self._names.own()
+        table = job.table
+        if table is None:
+            table = job.table = BlockTable([])
+        table.ids += [0] * (job.num_blocks - len(table.ids))
+        first, full = table.num_named, job.num_hashed
+        if full > first:
+            self.pool.num_cached -= full - first  # they are counted already
+            self.pool.cache(table, job.identity.stretches(first, full))
+        return table
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-min(num_tokens, self._max_model_len) // self._size)
@@ -292,8 +322,8 @@ class Express:
                 self.admission_stop = self.blocked = Verdict.SEATS_FULL
                 return
             job = waiting[0]
-            hit = self._hit(job.num_tokens, job.segments) if job.segments is not None else 0
-            granted = job.num_tokens - hit * size
+            hit = NO_HIT if job.identity is None else self._hit(job, job.num_tokens)
+            granted = job.num_tokens - len(hit) * size
             if granted > left:
                 if not self.config.chunked_prefill:
                     self._end_admission(Verdict.PROMPT_OVER_BUDGET)
@@ -301,10 +331,10 @@ class Express:
                 granted = left
             whole = -(-job.num_tokens // size)
             if whole + self._watermark > pool.num_free:  # else no term is short
-                shortage = self._shortage(job.num_tokens, hit, granted, pool.num_free)
+                shortage = self._shortage(job.num_tokens, hit, granted)
                 if shortage is not None:
                     self.admission_stop = shortage[0]
-                    self._note_shortage(job, *shortage)
+                    self._note_shortage(job, hit, *shortage)
                     return
             self._seat(job, hit, granted)
         self.admission_stop = QUEUES_EMPTY
@@ -315,53 +345,59 @@ class Express:
         if not self.prefills:
             self.blocked = stop
 
-    def _hit(self, num_tokens: int, segments: list[Segment] | None) -> int:
-        """Blocks of its own that a job of so many tokens finds again after a preemption."""
-        if segments is None or not self._caches:
-            return 0
-        return own_prefix(segments, (num_tokens - 1) // self._size)
+    def _hit(self, job: Job, num_tokens: int) -> Hit:
+        """Cached blocks that a job of so many tokens begins with."""
+        if job.identity is None or not self._caches:
+            return NO_HIT
+        return self.pool.cached_prefix(job.identity.stretches(0, (num_tokens - 1) // self._size))
 
-    def _shortage(
-        self, num_tokens: int, hit: int, granted: int, free: int
-    ) -> tuple[Verdict, int] | None:
-        """Name the term that leaves an admission short, and above how many free blocks it does.
+    def _shortage(self, num_tokens: int, hit: Hit, granted: int) -> tuple[Verdict, int] | None:
+        """Name the term that leaves an admission short, and above how many free blocks it does."""
+        found, free_hits = len(hit), self.pool.num_free_among(hit)
+        need = self._blocks_for(found * self._size + granted) - found
+        whole = self._blocks_for(num_tokens) - found
+        verdict = self._short_term(need, whole, self.pool.num_free - free_hits)
+        match verdict:
+            case None:
+                return None
+            case Verdict.KV_BLOCKS_SHORT:
+                return verdict, 0
+            case Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE:
+                return verdict, need + free_hits
+        most = max(need, whole) if self.config.scheduler_reserve_full_isl else need
+        return verdict, most + free_hits
 
-        Hits are free blocks as long as their owner waits, and count as needed.
+    def _short_term(self, need: int, whole: int, free: int) -> Verdict | None:
+        headroom = self._watermark if self.running else 0
+        return which_term_is_short(
+            need, whole, free, headroom, whole_must_fit=self.config.scheduler_reserve_full_isl
+        )
+
+    def _note_shortage(self, job: Job, hit: Hit, stop: Verdict, floor: int) -> None:
+        """Remember a shortage, for as long as the head's hit stays and free blocks suffice for it.
+
+        Not if the next pass offers the head more tokens than one that admitted others.
         """
-        need = self._blocks_for(hit * self._size + granted)
-        if need > free:
-            return Verdict.KV_BLOCKS_SHORT, 0
-        most = need
-        if self.config.scheduler_reserve_full_isl:
-            whole = self._blocks_for(num_tokens)
-            if whole > free:
-                return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE, need
-            most = max(need, whole)
-        if self.running and most + self._watermark > free:
-            return Verdict.KV_BLOCKS_SHORT_WATERMARK, most
-        return None
-
-    def _note_shortage(self, job: Job, stop: Verdict, floor: int) -> None:
-        """Remember a shortage, unless what the head asks for may change while everybody decodes.
-
-        It may where it does not get all it wants: others may take what it would hit, and the next
-        pass has more to give than one that admitted somebody.
-        """
-        if job.num_tokens > self.tokens_left and (job.segments is not None or self.prefills):
+        if job.num_tokens - len(hit) * self._size > self.tokens_left and self.prefills:
             return
+        if hit:
+            floor = max(floor, self.pool.num_free - self.pool.num_before(hit))
         self.blocked, self._floor = stop, floor
 
-    def _seat(self, job: Job, hit: int, granted: int) -> None:
-        pool, computed = self.pool, hit * self._size
+    def _seat(self, job: Job, hit: Hit, granted: int) -> None:
+        pool, found = self.pool, len(hit)
+        computed = found * self._size
         end = computed + granted
-        if hit:
-            assert job.segments is not None
-            take_own(pool, job.segments, range(hit))
         job.num_blocks = -(-end // self._size)
-        pool.take(job.num_blocks - hit)
-        if self._caches:
-            job.num_hashed = end // self._size
-            pool.num_cached += job.num_hashed - hit
+        job.num_hashed = found
+        if job.identity is None:
+            pool.take(job.num_blocks - found)
+        else:
+            table = job.table = BlockTable([])
+            if hit:
+                pool.borrow(table, hit)
+            table.ids += pool.get_new_blocks(job.num_blocks - found)
+        self._hash(job, end)
         job.is_prefill_chunk = end < job.num_tokens
         self.waiting.popleft()
         self.running[job] = None
@@ -371,6 +407,8 @@ class Express:
         self.prefills.append((job, computed, granted))
         if job.preemptions:
             job.resumed_cached_tokens += computed
+        else:
+            job.cached_tokens = computed
 
     def _schedule_short(self) -> bool:
         """Schedule a pass in which blocks do not suffice for whoever runs."""
@@ -427,11 +465,9 @@ class Express:
         job.preempted_tokens += job.computed
         job.computed = 0
         job.is_prefill_chunk = False
-        self.blocks_freed += job.num_blocks
-        segment = self.pool.give_back_evicted(job.num_blocks - job.num_hashed, job.num_hashed)
+        self.blocks_freed += self.pool.free(self.named_table(job))
+        job.table = None
         job.num_blocks = job.num_hashed = 0
-        if segment is not None:
-            job.segments = [*(job.segments or ()), segment]
         self.waiting.appendleft(job)
 
     def admissions_that_fit(self) -> int:
@@ -440,26 +476,29 @@ class Express:
         Its victims stand in their places, where they may end the loop; they are not counted.
         """
         victims = {job for job, _ in self.victims}
-        memo: dict[int, Segment] = {}
-        pool = self.pool.what_if(memo)
+        pool, size = WhatIfPool(self.pool), self._size
         budget, seats, fit = self.tokens_left, self._seats - len(self.running), 0
         for job in self.waiting:
             if budget <= 0 or seats <= 0:
                 break
-            num_tokens = self._known_tokens(job)
+            num_tokens, hit = self._known_tokens(job), NO_HIT
             if num_tokens is None:
                 continue
-            segments = job.segments and [copied(each, memo) for each in job.segments]
-            hit = self._hit(num_tokens, segments)
-            wanted = num_tokens - hit * self._size
+            if job.identity is not None and self._caches:
+                hit = pool.cached_prefix(job.identity.stretches(0, (num_tokens - 1) // size))
+            found, free = len(hit), pool.num_free - pool.num_free_among(hit)
+            wanted = num_tokens - found * size
             if wanted > budget and not self.config.chunked_prefill:
                 break
             granted = min(wanted, budget)
-            if self._shortage(num_tokens, hit, granted, pool.num_free):
+            need = self._blocks_for(found * size + granted) - found
+            if self._short_term(need, self._blocks_for(num_tokens) - found, free):
                 break
-            if hit:
-                take_own(pool, segments or (), range(hit))
-            pool.take(self._blocks_for(hit * self._size + granted) - hit)
+            table = BlockTable([])
+            pool.borrow(table, hit)
+            pool.take(need)
+            if job.identity is not None and self._caches:
+                pool.cache(table, job.identity.stretches(found, (found * size + granted) // size))
             budget -= granted
             seats -= 1
             fit += job not in victims
@@ -468,12 +507,6 @@ class Express:
     def _known_tokens(self, job: Job) -> int | None:
         """Tokens of a waiting job in the pass just scheduled; None if it waits for its output."""
         return job.num_tokens
-
-
-def forget(segments: list[Segment]) -> None:
-    """Note that nobody will ask for these blocks again."""
-    for segment in segments:
-        segment.indices = None
 
 
 def place_of(job: Job) -> int:

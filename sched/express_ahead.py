@@ -23,13 +23,14 @@ from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.prefix_identity import PrefixNames
 
 
 class ExpressAhead(Express):
     """As `Express`; `fold_pass` is for the pass before the one scheduled last."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: SchedulerConfig, names: PrefixNames) -> None:
+        super().__init__(config, names)
         self.joining: list[Job] = []  # their prompts are computed by the pass in flight
         self.ending: list[Job] = []  # in flight with their last token
         self._leaving: list[Job] = []  # the same, when the last pass was scheduled

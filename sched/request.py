@@ -134,7 +134,6 @@ class Request:
         "lora_id",
         "max_tokens",
         "min_tokens",
-        "num_blocks",
         "num_cached_blocks",
         "num_computed_tokens",
         "num_output_placeholders",
@@ -202,8 +201,7 @@ class Request:
         self.is_prefill_chunk = False  # the last pass left known tokens uncomputed
         self.num_preemptions = 0
         self.block_ids: list[int] = []
-        self.block_table: BlockTable | None = None  # of these, where they have numbers
-        self.num_blocks = 0  # where blocks are counted, not numbered
+        self.block_table: BlockTable | None = None  # of these
         self.num_cached_blocks = 0  # leading blocks that carry a hash
 
     def set_grammar(self, grammar: Grammar) -> None:

@@ -11,7 +11,7 @@ A live request is in `requests` and in exactly one of the others, and its status
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedbench.errors import UnsupportedError
 from schedbench.sched import (
@@ -26,7 +26,6 @@ from schedbench.sched import (
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.encoder_cache import EncoderCache
 from schedbench.sched.fold import fold
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
 from schedbench.sched.pause import PauseState
@@ -79,8 +78,8 @@ class Scheduler:
             connector: where KV may be held elsewhere.
             policy: decisions other than vLLM's.
             return_path: collects what leaves the engine, if anybody listens.
-            counts_blocks: keep numbers instead of block ids; only where no two requests share a
-                prefix and nobody asks which block is which. The decisions are the same.
+            counts_blocks: keep no block ids, every one is 0; only where no one asks which block is
+                which. The decisions are the same.
         """
         if config.is_encoder_decoder:
             raise UnsupportedError(
@@ -96,9 +95,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.queues = create_waiting_queues(config, self.waiting_key())
         self.in_flight: deque[SchedulerOutput] = deque()
-        counts = counts_blocks and not config.lookahead_tokens  # counts know of no lookahead
-        kv_cache = CountingKVCache(config) if counts else KVCacheManager(config)
-        self.kv_cache = cast("KVCacheManager", kv_cache)  # the same answers
+        self.kv_cache = KVCacheManager(config, numbered=not counts_blocks)
         self.encoder_cache = EncoderCache(config.encoder_cache_embeds, config.behaviour)
         self.transfers: TransferState | None = None
         if connector is not None:

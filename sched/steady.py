@@ -230,7 +230,7 @@ class SteadyDecodes:
         computed = chunk.num_computed_tokens
         wanted = min(chunk.num_tokens - computed, config.max_model_len - 1 - computed)
         granted = min(wanted, self._budget - len(self._ledger))
-        held = len(chunk.block_ids) or chunk.num_blocks
+        held = len(chunk.block_ids)
         return granted > 0 and kv_cache.blocks_for(computed + granted) - held <= num_free
 
     def _end(self, finished: list[tuple[Request, str]]) -> Ended:

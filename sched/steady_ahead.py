@@ -20,7 +20,6 @@ from schedbench.sched.blocked_head import BlockedHead
 from schedbench.sched.decode_blocks import hold_blocks
 from schedbench.sched.decode_ledger import DecodeLedger, in_running_order
 from schedbench.sched.fold import fold
-from schedbench.sched.kv_cache.counting import CountingKVCache
 from schedbench.sched.output import ModelRunnerOutput
 from schedbench.sched.scheduler import PauseState
 from schedbench.sched.steady import (
@@ -48,7 +47,7 @@ class SteadyAhead:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        counts = isinstance(scheduler.kv_cache, CountingKVCache)
+        counts = not scheduler.kv_cache.pool.is_numbered
         self._possible = counts and is_possible(scheduler)
         self._budget = scheduler.config.tokens_of_pass
         self._caches = scheduler.config.enable_prefix_caching
@@ -250,7 +249,7 @@ class SteadyAhead:
 
     def _take_blocks(self, opened: int, full: int) -> None:
         pool = self._scheduler.kv_cache.pool
-        pool.take(opened)  # type: ignore[attr-defined]
+        pool.take(opened)
         if self._caches:
             pool.num_cached += full
 

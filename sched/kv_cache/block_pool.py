@@ -11,6 +11,7 @@ back by the stretch.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedbench.errors import InvariantError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from schedbench.sched.kv_cache.block_table import Run
 
+MOST_LOOKED_AT = 64
 _PLACE = (1 << PLACE_BITS) - 1
 
 
@@ -77,13 +79,18 @@ class BlockPool:
     queue carry a name, and none in its front.
     """
 
-    def __init__(self, num_gpu_blocks: int) -> None:
+    def __init__(self, num_gpu_blocks: int, *, numbered: bool = True) -> None:
         self.num_gpu_blocks = num_gpu_blocks
-        self.free_queue = FreeBlockQueue(range(1, num_gpu_blocks))
+        self.free_queue = FreeBlockQueue(range(1, num_gpu_blocks), numbered=numbered)
         self.num_free = num_gpu_blocks - 1
         self.num_cached = 0  # blocks that carry a name, free or held
         self.told_of_names: Callable[[range], None] | None = None  # called as blocks get them
         self._rows: dict[int, Stretch | Row] = {}  # by key
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether blocks have ids; else each id is 0."""
+        return self.free_queue.is_numbered
 
     @property
     def num_bare(self) -> int:
@@ -122,14 +129,25 @@ class BlockPool:
         """How many of these stand in the free queue: a hit on them costs a free block."""
         return sum([_num_free(run) for run in hit.runs])
 
+    def num_before(self, hit: Hit) -> int:
+        """How many free blocks, at least, will be handed out before one of these is.
+
+        Looks at the oldest segments only: what is asked is how long a hit is safe.
+        """
+        owners = {owner for owner, _, _ in hit.runs}
+        count = self.num_bare
+        for segment in islice(self.free_queue.back, MOST_LOOKED_AT):
+            if segment.table in owners:
+                break
+            count += len(segment)
+        return count
+
     def borrow(self, table: BlockTable, hit: Hit) -> None:
         """Let a table begin with hit blocks, taking free ones out of the free queue."""
         for owner, first, length in hit.runs:
             if not owner.is_held:
                 self.num_free -= self.free_queue.take_out(owner, first, first + length)
-            references = owner.references
-            for index in range(first, first + length):
-                references[index] = references.get(index, 0) + 1
+            owner.holds.add(first, first + length)
         table.borrow(hit)
 
     def get_new_blocks(self, count: int) -> list[int]:
@@ -149,9 +167,18 @@ class BlockPool:
         while len(taken) < count:
             table, first, length = self.free_queue.take_oldest(count - len(taken))
             self._forget(table, first, first + length)
-            taken += table.ids[first : first + length][::-1]
+            taken += table.ids[first : first + length][::-1] or [0] * length
             table.drop_if_gone()
         return taken
+
+    def take(self, count: int) -> None:
+        """Hand out free blocks that have no numbers."""
+        front = self.free_queue.num_in_front
+        if count <= front:
+            self.num_free -= count
+            self.free_queue.num_in_front = front - count
+        else:
+            self.get_new_blocks(count)
 
     def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
         """Let the next blocks of a table be found by the names of their content."""
@@ -189,6 +216,8 @@ class BlockPool:
 
     def _forget(self, table: BlockTable, first: int, end: int) -> None:
         self.num_cached -= end - first
+        if table is self.free_queue.unlisted:
+            return
         for stretch in table.stretches(first, end):
             low, high = max(first - stretch.first, 0), end - stretch.first
             end = stretch.first
@@ -203,22 +232,21 @@ class BlockPool:
             if not row.places:
                 del self._rows[key]
 
-    def free(self, table: BlockTable) -> int:
+    def free(self, table: BlockTable, num_unlisted: int = 0) -> int:
         """Let go of a table, its last block first; bare blocks are handed out before others.
 
-        Returns how many became free.
+        `num_unlisted` blocks after the named ones carry a name that no request will look up, so
+        that they were never entered under it. Returns how many blocks became free.
         """
         before = self.num_free
         table.is_held = False
-        bare = table.ids[table.num_named :][::-1]
-        self.num_free += len(bare)
+        bare = table.ids[table.num_named + num_unlisted :][::-1]
+        self.num_free += len(bare) + num_unlisted
+        if num_unlisted:
+            self.free_queue.append_unlisted(num_unlisted)
         self._give_back(table, table.num_borrowed, table.num_named, bare)
         for owner, first, length in reversed(table.borrowed):
-            references = owner.references
-            for index in range(first, first + length):
-                references[index] -= 1
-                if not references[index]:
-                    del references[index]
+            owner.holds.remove(first, first + length)
             if not owner.is_held:
                 self._give_back(owner, first, first + length, bare)
         table.borrowed = []
@@ -226,17 +254,24 @@ class BlockPool:
             self.free_queue.prepend_n(bare)
         return self.num_free - before
 
+    def give_back(self, num_bare: int, num_unlisted: int) -> None:
+        """Take back blocks of no table, some of them with a name that no request will look up."""
+        self.num_free += num_bare + num_unlisted
+        self.free_queue.num_in_front += num_bare
+        if num_unlisted:
+            self.free_queue.append_unlisted(num_unlisted)
+
     def _give_back(self, table: BlockTable, first: int, end: int, bare: list[int]) -> None:
-        """Put own blocks that nobody holds any more behind the tail, or among the bare ones."""
-        if not table.references and not table.forgotten:
-            self.num_free += end - first
-            self.free_queue.append(table, [(first, end)] if first < end else [])
-        else:
-            free = [index for index in range(first, end) if index not in table.references]
-            self.num_free += len(free)
+        """Put own blocks that no table holds any more behind the tail, or among the bare ones."""
+        spans = table.holds.uncovered(first, end) if table.holds else [(first, end)]
+        if table.forgotten:
+            free = [index for low, high in spans for index in range(low, high)]
             bare += [table.ids[index] for index in reversed(free) if index in table.forgotten]
-            named = [index for index in free if index not in table.forgotten]
-            self.free_queue.append(table, _spans(named))
+            self.num_free += sum([index in table.forgotten for index in free])
+            spans = _spans([index for index in free if index not in table.forgotten])
+        spans = [(low, high) for low, high in spans if low < high]
+        self.num_free += sum([high - low for low, high in spans])
+        self.free_queue.append(table, spans)
         table.drop_if_gone()
 
     def reset_prefix_cache(self) -> bool:
@@ -264,9 +299,9 @@ def _num_free(run: Run) -> int:
     table, first, length = run
     if table.is_held:
         return 0
-    if not table.references:
+    if not table.holds:
         return length
-    return sum([index not in table.references for index in range(first, first + length)])
+    return sum([high - low for low, high in table.holds.uncovered(first, first + length)])
 
 
 def _spans(indices: list[int]) -> list[tuple[int, int]]:

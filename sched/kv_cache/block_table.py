@@ -29,18 +29,22 @@ Run: TypeAlias = "tuple[BlockTable, int, int]"
 class Hit:
     """Cached blocks that a request begins with, and whose they are."""
 
-    __slots__ = ("ids", "runs")
+    __slots__ = ("count", "runs")
 
     def __init__(self) -> None:
-        self.ids: list[int] = []
+        self.count = 0
         self.runs: list[Run] = []
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return self.count
+
+    @property
+    def ids(self) -> list[int]:
+        return [i for table, first, count in self.runs for i in table.ids[first : first + count]]
 
     def add(self, table: BlockTable, first: int, length: int) -> None:
         """Go on with own blocks of a table."""
-        self.ids += table.ids[first : first + length]
+        self.count += length
         if self.runs:
             last, begin, before = self.runs[-1]
             if last is table and begin + before == first:
@@ -50,10 +54,64 @@ class Hit:
 
     def drop_last(self) -> None:
         """One block less."""
-        self.ids.pop()
+        self.count -= 1
         table, first, length = self.runs.pop()
         if length > 1:
             self.runs.append((table, first, length - 1))
+
+
+class Holds:
+    """Which own blocks of a table other tables hold, by the span that each of them holds.
+
+        |<------ own blocks of the table ------>|
+        |<-- one holder -->|
+        |<-- another ----------->|
+                                  uncovered ---->
+
+    Most begin where the table's own blocks begin, for a hit is the beginning of a prompt. So spans
+    are kept by their first index.
+    """
+
+    __slots__ = ("_ends",)
+
+    def __init__(self) -> None:
+        self._ends: dict[int, list[int]] = {}  # by first index
+
+    def __bool__(self) -> bool:
+        return bool(self._ends)
+
+    def add(self, first: int, end: int) -> None:
+        """Let one more table hold the blocks from one index to another."""
+        ends = self._ends.get(first)
+        if ends is None:
+            self._ends[first] = [end]
+        else:
+            ends.append(end)
+
+    def remove(self, first: int, end: int) -> None:
+        """Let one of those that hold them hold them no more."""
+        ends = self._ends[first]
+        ends.remove(end)
+        if not ends:
+            del self._ends[first]
+
+    def count(self, index: int) -> int:
+        """How many tables hold a block."""
+        begun = [ends for first, ends in self._ends.items() if first <= index]
+        return sum([end > index for ends in begun for end in ends])
+
+    def uncovered(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Spans of the blocks from one index to another that no table holds."""
+        spans: list[tuple[int, int]] = []
+        for low, ends in sorted(self._ends.items()):
+            if first >= end:
+                return spans
+            if first < low:
+                spans.append((first, min(low, end)))
+            first = max(first, *ends)
+        if first < end:
+            spans.append((first, end))
+        return spans
 
 
 class Stretch:
@@ -76,23 +134,25 @@ class BlockTable:
         "_firsts",
         "_stretches",
         "borrowed",
+        "copied_from",
         "forgotten",
+        "holds",
         "ids",
         "is_held",
         "num_borrowed",
         "num_named",
-        "references",
         "segments",
     )
 
     def __init__(self, ids: list[int]) -> None:
         self.ids = ids
+        self.copied_from: BlockTable | None = None  # in a dry run
         self.is_held = True
         self.borrowed: list[Run] = []
         self.num_borrowed = 0
         self.num_named = 0  # leading blocks that got a name, borrowed ones among them
         self.forgotten: set[int] = set()  # indices of own blocks that lost it while they were held
-        self.references: dict[int, int] = {}  # of other tables, by the index of an own block
+        self.holds = Holds()  # of other tables on own blocks
         self.segments: list[Segment] = []  # own blocks that stand in the free queue
         self._stretches: list[Stretch] = []
         self._firsts: list[int] = []  # of each
@@ -100,22 +160,24 @@ class BlockTable:
     def what_if(self, ids: list[int]) -> BlockTable:
         """Return a table of these ids to be spent in a dry run; this one and its own stay."""
         other = BlockTable(ids)
+        other.copied_from = self
         other.borrowed, other.num_borrowed = self.borrowed, self.num_borrowed
         other.num_named, other.forgotten = self.num_named, self.forgotten
-        other.references = self.references
+        other.holds = self.holds
         return other
 
     def borrow(self, hit: Hit) -> None:
         """Begin with hit blocks. Raises InvariantError where there are blocks already."""
         if self.ids:
             raise InvariantError(f"a table of {len(self.ids)} blocks cannot begin with a hit")
-        self.ids += hit.ids
+        for table, first, length in hit.runs:
+            self.ids += table.ids[first : first + length]
         self.borrowed = hit.runs
         self.num_borrowed = self.num_named = len(hit)
 
     def drop_if_gone(self) -> None:
         """Know no names any more, once no own block is held or cached, so that it is let go of."""
-        if not (self.is_held or self.segments or self.references):
+        if not (self.is_held or self.segments or self.holds):
             self._stretches.clear()
             self._firsts.clear()
 
@@ -140,7 +202,7 @@ class BlockTable:
 
     def num_references(self, index: int) -> int:
         """How many tables hold an own block."""
-        return self.is_held + self.references.get(index, 0)
+        return self.is_held + self.holds.count(index)
 
     def owner(self, index: int) -> tuple[BlockTable, int]:
         """Whose a block of this table is, and its index there."""
@@ -148,7 +210,7 @@ class BlockTable:
             if index < length:
                 return table, first + index
             index -= length
-        return self, index + self.num_borrowed
+        return self.copied_from or self, index + self.num_borrowed
 
 
 class Segment:

@@ -33,7 +33,7 @@ class SlotDemand:
     """What an admission asks of the pool, in tokens and blocks."""
 
     num_new_tokens: int
-    hit: Hit | Sequence[int] = ()  # blocks; where they are counted, their indices
+    hit: Hit | Sequence[int] = ()  # blocks
     num_external_tokens: int = 0  # held elsewhere, to be loaded
     lookahead_tokens: int = 0
     headroom_blocks: int = 0  # the watermark, where it applies
@@ -42,28 +42,28 @@ class SlotDemand:
 
 
 def which_term_is_short(
-    config: SchedulerConfig, demand: SlotDemand, *, free: int, need: int, whole: int
+    need: int, whole: int, free: int, headroom: int, reserved: int = 0, *, whole_must_fit: bool
 ) -> Verdict | None:
-    """Name the first term that asks for more than the free blocks.
+    """Name the first term of an admission that asks for more than the free blocks.
 
     Args:
-        config: whether the whole sequence must fit.
-        demand: headroom and reservation on top of the blocks needed.
-        free: free blocks, less those that the request hits.
         need: new blocks for this chunk.
         whole: new blocks for all the request's known tokens.
+        free: free blocks, less those that the request hits.
+        headroom: the watermark, where it applies.
+        reserved: what an asynchronous load leaves to unfinished prefills.
+        whole_must_fit: whether the whole sequence must fit.
     """
     if need > free:
         return Verdict.KV_BLOCKS_SHORT
-    if config.scheduler_reserve_full_isl:
+    most = need
+    if whole_must_fit:
         if whole > free:
             return Verdict.KV_BLOCKS_SHORT_FULL_SEQUENCE
-        need_now, need = need, max(need, whole)
-    else:
-        need_now = need
-    if need + demand.headroom_blocks > free:
+        most = max(need, whole)
+    if most + headroom > free:
         return Verdict.KV_BLOCKS_SHORT_WATERMARK
-    if need_now + demand.headroom_blocks > free - demand.reserved_blocks:
+    if need + headroom > free - reserved:
         return Verdict.KV_BLOCKS_SHORT_RESERVATION
     return None
 
@@ -71,9 +71,9 @@ def which_term_is_short(
 class KVCacheManager:
     """`allocate_slots` answers None when the pool is short; nothing else can fail."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    def __init__(self, config: SchedulerConfig, *, numbered: bool = True) -> None:
         self.config = config
-        self.pool = BlockPool(config.num_gpu_blocks)
+        self.pool = BlockPool(config.num_gpu_blocks, numbered=numbered)
         self.block_size = config.block_size
         self.enable_prefix_caching = config.enable_prefix_caching
         self.max_model_len = config.max_model_len
@@ -108,11 +108,12 @@ class KVCacheManager:
         held = len(request.block_ids) + len(demand.hit)
         slots = self._computed(request, demand) + demand.num_new_tokens + demand.lookahead_tokens
         return which_term_is_short(
-            self.config,
-            demand,
-            free=free,
-            need=max(self.blocks_for(slots) - held, 0),
-            whole=self.blocks_for(request.num_tokens) - held,
+            max(self.blocks_for(slots) - held, 0),
+            self.blocks_for(request.num_tokens) - held,
+            free,
+            demand.headroom_blocks,
+            demand.reserved_blocks,
+            whole_must_fit=self.config.scheduler_reserve_full_isl,
         )
 
     def admit(self, request: Request, demand: SlotDemand) -> None:

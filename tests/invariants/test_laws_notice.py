@@ -104,7 +104,7 @@ def _tokens_have_no_block(scheduler: Scheduler) -> None:
 
 
 def _reference_is_left_over(scheduler: Scheduler) -> None:
-    scheduler.running[0].block_table.references[0] = 1
+    scheduler.running[0].block_table.holds.add(0, 1)
 
 
 def _name_is_lost(scheduler: Scheduler) -> None:

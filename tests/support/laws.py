@@ -112,12 +112,10 @@ def reference_counts(scheduler: Scheduler) -> Iterator[str]:
             told = table.num_references(index)
             if (table.is_held or told) and told != holders[table.ids[index]]:
                 yield f"block {table.ids[index]} counts {told} references, tables: {holders}"
-        if not all(table.references.values()):
-            yield f"references of others: {table.references}"
     for table in _tables(scheduler):
         for index in range(table.num_borrowed):
             owner, at = table.owner(index)
-            if owner.ids[at] != table.ids[index] or not owner.references.get(at):
+            if owner.ids[at] != table.ids[index] or not owner.holds.count(at):
                 yield f"block {table.ids[index]} is borrowed, its owner has {owner.ids[at]}"
 
 
@@ -147,7 +145,7 @@ def hashes(scheduler: Scheduler) -> Iterator[str]:
 def _named_blocks(scheduler: Scheduler) -> Iterator[tuple[int, int]]:
     """Blocks with their names, as the tables know them."""
     for table in _known_tables(scheduler):
-        held = range(table.num_borrowed, table.num_named) if table.is_held else table.references
+        held = range(table.num_borrowed, table.num_named) if table.is_held else _lent(table)
         queued = [i for segment in table.segments for span in segment.spans for i in range(*span)]
         for index in {*held, *queued}.intersection(range(table.num_named)) - table.forgotten:
             (stretch,) = table.stretches(index, index + 1)
@@ -296,6 +294,12 @@ def _collections(scheduler: Scheduler) -> dict[str, list[Request]]:
         "waiting": list(queues.waiting),
         second: list(getattr(queues, second)),
     }
+
+
+def _lent(table: BlockTable) -> list[int]:
+    """Indices of own blocks that other tables hold."""
+    own = range(table.num_borrowed, len(table.ids))
+    return [index for index in own if table.holds.count(index)]
 
 
 def _tables(scheduler: Scheduler) -> Iterator[BlockTable]:
