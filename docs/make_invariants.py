@@ -113,9 +113,9 @@ LAWS = {
     ),
     14: Law(
         "Cancelled admissions",
-        "A pass that a preemption closed tells how many waited, how many of them would have fitted "
-        "and what budget was stranded. Counting those that fit touches nothing, and the admission "
-        "loop itself, run on a copy of everything, admits as many.",
+        "A pass that a preemption closed tells how many waited, how many of them would have been "
+        "admitted beside the victims, and what budget was stranded. Counting them touches nothing, "
+        "and the admission loop itself, run on a copy of everything, admits as many.",
         PASS, LAWS_PY, "cancelled",
     ),
     15: Law(

@@ -75,7 +75,12 @@ PASS_COLUMNS: Final = (
     ),
     label("running_stop", "the verdict that ended the running loop", BY_VLLM),
     label("admission_stop", "the verdict that ended the admission loop", BY_VLLM),
-    label("binding_limit", "what held the pass back", BY_VLLM),
+    label(
+        "binding_limit",
+        "what held the pass back: KV blocks if the running loop preempted, else what ended "
+        "admission; if nothing did, the budget or the encoder that cut a request short",
+        BY_VLLM,
+    ),
     blocks("kv_blocks_used", "held after `schedule()`"),
     blocks("kv_blocks_free", "free after `schedule()`, cached ones included"),
     blocks("kv_blocks_cached", "holding a prefix that a lookup can find, after `schedule()`"),

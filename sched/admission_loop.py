@@ -189,6 +189,7 @@ def cut_to_nothing(
         offer.encoder = encoder_cache.fit_inputs(
             scheduler.encoder_cache, request, chunk, this_pass.encoder_budget, config
         )
+        this_pass.cut_by_encoder |= offer.encoder.is_short
         offer.num_new_tokens = offer.encoder.num_new_tokens
         if not offer.num_new_tokens:
             encoder_cache.unfit(scheduler, request, offer.encoder)

@@ -31,6 +31,7 @@ class EncoderGrant:
     duplicates: list[int] = field(default_factory=list)  # items that repeat one of the inputs
     chosen: dict[str, int] = field(default_factory=dict)  # embeddings of the inputs, by name
     is_mismatch: bool = False  # an item is of another size than the entry of its name
+    is_short: bool = False  # budget or cache had no room for an item
 
 
 class EncoderCache:
@@ -200,6 +201,7 @@ def look_at(
         return before
     asked = sum(grant.chosen.values())
     if item.num_embeds > grant.budget_left or not cache.make_room(item.num_embeds + asked):
+        grant.is_short = True
         return unfit_cut(item, chunk, behaviour)
     if has_embeds_in(item, chunk, behaviour):
         grant.budget_left -= item.num_embeds

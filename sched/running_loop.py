@@ -87,6 +87,7 @@ def tokens_for(scheduler: Scheduler, this_pass: SchedulePass, request: Request) 
             this_pass.encoder_budget,
             scheduler.config,
         )
+        this_pass.cut_by_encoder |= this_pass.encoder_grant.is_short
         num_new_tokens = this_pass.encoder_grant.num_new_tokens
         if num_new_tokens == 0:
             return encoder_cache.unfit(scheduler, request, this_pass.encoder_grant)

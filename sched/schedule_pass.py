@@ -24,6 +24,7 @@ class SchedulePass:
         "ceiling",
         "context_tokens",
         "cut_by_budget",
+        "cut_by_encoder",
         "decode_tokens",
         "defer_prefills",
         "draft_rows",
@@ -100,6 +101,7 @@ class SchedulePass:
         self.decode_tokens = 0
         self.context_tokens = 0
         self.cut_by_budget = False
+        self.cut_by_encoder = False
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
 
@@ -237,11 +239,16 @@ class SchedulePass:
 
     @property
     def binding_limit(self) -> Limit:
-        """What held the pass back: blocks if it preempted, else what stopped admission."""
+        """What held the pass back: blocks if it preempted, else what stopped admission.
+
+        Where nothing did, what cut a request short.
+        """
         if self.victims:
             return Limit.KV_BLOCKS
         if self.admission_stop is Verdict.QUEUES_EMPTY and self.cut_by_budget:
             return Limit.BUDGET
+        if self.admission_stop is Verdict.QUEUES_EMPTY and self.cut_by_encoder:
+            return Limit.ENCODER
         return LIMIT_OF[self.admission_stop]
 
     def close(

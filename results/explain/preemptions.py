@@ -22,13 +22,17 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change of one flag that ends preemption, found by bisection; None: there is none."""
+    """A change of one flag that ends preemption, found by bisection; None: there is none.
+
+    `fails` is the value nearest to it that was tried and does not end it.
+    """
 
     flag: str
     was: float | int
     value: float | int | None
     replays: int
     summary: Mapping[str, Any] | None = None
+    fails: float | int | None = None
     reason: str = ""  # why there is none
 
 

@@ -14,8 +14,8 @@ from schedbench.results.units import NOTHING, duration, number, percent
 _TOP: Final = 5
 _BAR: Final = 24  # characters of the longest bar
 _BISECTED: Final = (
-    "by bisection: one step less does not end it; where preemptions rise and fall along a flag, "
-    "another value further off may"
+    "by bisection, down to the value beside it that was tried and does not end it; where "
+    "preemptions rise and fall along a flag, another value further off may"
 )
 _PRICE: Final = {
     "ttft_ns.p50": "TTFT p50",
@@ -52,9 +52,10 @@ def _facts(found: Preemptions) -> Sheet:
         f"computed again, of {number(summary['tokens_scheduled'])} scheduled · "
         f"{number(summary['preempted_tokens'])} thrown away, the cache gave back the rest"
     )
+    fit = summary["admissions_cancelled_fit"]
     beside = (
         f"admission was closed in {counted(closed['passes'], 'pass')} ({duration(closed['ns'])}); "
-        f"{number(summary['admissions_cancelled_fit'])} waiting requests would have fitted"
+        f"{counted(fit, 'waiting request')} would have been admitted"
     )
     return facts(
         [
@@ -128,9 +129,11 @@ def _remedies(found: Preemptions) -> list[Sheet]:
     was = {"preempted": found.summary["preempted"]} if found.stalled else found.summary
     numbers = [dict(flatten(was)), *(dict(flatten(each.summary or {})) for each in known)]
     texts = ["as it was", *(in_words({each.flag: each.value}) for each in known)]
+    fails = ["", *("" if each.fails is None else number(each.fails) for each in known)]
     replays = ["", *(number(each.replays) for each in known)]
     columns = [
         (Heading("change that ends it", is_number=False), [Cell(text) for text in texts]),
+        (Heading("does not"), [Cell(text, mark=Mark.QUIET) for text in fails]),
         *(
             metric_column(CATALOG[key], title, [each.get(key) for each in numbers])
             for key, title in _PRICE.items()

@@ -26,7 +26,7 @@ FINENESS = 0.01  # of a number of blocks; seats are found exactly
 HUNDREDTHS = 50  # the largest watermark tried
 
 
-Found = tuple[float | int | None, str]  # a value, or why there is none
+Found = tuple[float | int, float | int] | str  # a value, and one that fails; why there is none
 
 
 class _PreemptsError(Exception):
@@ -92,10 +92,12 @@ def find_remedies(
 
 
 def find_remedy(trace: Trace, search: Search) -> Remedy:
-    """Bisect one flag. What is named removes every preemption, and the next step less does not."""
-    value, reason = _BISECTIONS[search.flag](trace, search)
-    summary = None if value is None else search.summaries[value]
-    return Remedy(search.flag, search.was, value, search.replays, summary, reason)
+    """Bisect one flag to a value that removes every preemption, beside one that does not."""
+    found = _BISECTIONS[search.flag](trace, search)
+    if isinstance(found, str):
+        return Remedy(search.flag, search.was, None, search.replays, reason=found)
+    value, fails = found
+    return Remedy(search.flag, search.was, value, search.replays, search.summaries[value], fails)
 
 
 def _fewest_blocks(trace: Trace, search: Search) -> Found:
@@ -103,40 +105,40 @@ def _fewest_blocks(trace: Trace, search: Search) -> Found:
     while not search.removes(trace, high := high * 2):
         low = high
         if high >= MOST_BLOCKS * search.was:
-            return None, f"{high} blocks do not end it either"
+            return f"{high} blocks do not end it either"
     while high - low > max(1, int(low * FINENESS)):
         middle = (low + high) // 2
         if search.removes(trace, middle):
             high = middle
         else:
             low = middle
-    return high, ""
+    return high, low
 
 
 def _most_seats(trace: Trace, search: Search) -> Found:
     low, high = 1, int(search.was)  # low removes, high does not
     if high == low or not search.removes(trace, low):
-        return None, "a single seat does not end it either"
+        return "a single running request does not end it either"
     while high - low > 1:
         middle = (low + high) // 2
         if search.removes(trace, middle):
             low = middle
         else:
             high = middle
-    return low, ""
+    return low, high
 
 
 def _least_watermark(trace: Trace, search: Search) -> Found:
     low, high = int(search.was * 100), HUNDREDTHS
     if low >= high or not search.removes(trace, high / 100):
-        return None, f"{HUNDREDTHS / 100:g} does not end it either"
+        return f"{HUNDREDTHS / 100:g} does not end it either"
     while high - low > 1:
         middle = (low + high) // 2
         if search.removes(trace, middle / 100):
             high = middle
         else:
             low = middle
-    return high / 100, ""
+    return high / 100, low / 100
 
 
 _BISECTIONS: Final = {

@@ -256,6 +256,10 @@ def _binding_limit(scheduler: Scheduler, output: SchedulerOutput) -> Iterator[st
         expected = Limit.BUDGET  # the last running request was cut by what was left
         if _left(scheduler, output, output.num_scheduled_tokens):
             yield "the budget bound and was not spent"
+    elif expected is Limit.NOTHING and output.binding_limit is Limit.ENCODER:
+        expected = Limit.ENCODER  # no room for an item of a request that was in turn
+        if not any(request.encoder_inputs for request in scheduler.requests.values()):
+            yield "the encoder bound and there is nothing to encode"
     if output.binding_limit is not expected:
         yield f"{output.binding_limit} bound a pass that {output.admission_stop} ended"
 
