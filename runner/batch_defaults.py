@@ -55,7 +55,7 @@ def _row(
     if behaviour.config_big_gpu and total_memory_bytes >= LARGEST_MEMORY_BYTES:
         return {"server": 16384, "llm": 16384}, 1024, "160 GiB or more"
     is_small = total_memory_bytes < LARGE_MEMORY_BYTES or "a100" in gpu_name
-    if behaviour.config_big_gpu:
+    if behaviour.config_small_gb10:
         is_small = is_small or re.search(r"\bgb10\b", gpu_name) is not None
     if is_small:
         return {"server": 2048, "llm": 8192}, 256, "below 70 GiB, or an A100"

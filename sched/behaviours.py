@@ -1,8 +1,8 @@
 """What releases of vLLM decide differently: named behaviours, and which release has which.
 
 A behaviour is a yes or no that is asked where `read_in` says, and nowhere else; no code asks for
-a version. The first release modelled, 0.26.0, has none of them. To add a release, name what it
-changed and put it into `MODELLED` (docs/new-release.md).
+a version. The first release modelled, 0.26.0, has none of them; a few came and went again. To add a
+release, name what it changed and put it into `MODELLED` (docs/new-release.md).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ class Facts(NamedTuple):
     """What is known of a behaviour; `changes` are verdicts and columns in which it shows."""
 
     name: str
-    since: str  # the first release whose source has it, modelled or not
+    since: str  # the first release that has it
+    until: str  # the first release that has it no longer; empty while all later ones do
     off: str
     on: str
     changes: str
     read_in: str
-    source: str  # file and lines, in the first modelled release that has it
+    source: str  # file and lines, in 0.33.0 or in the last release that has it
     needs: str
 
 
@@ -40,8 +41,9 @@ def _named(
     read_in: str,
     source: str,
     needs: str = "",
+    until: str = "",
 ) -> bool:
-    facts = Facts("", since, off, on, changes, read_in, source, needs)
+    facts = Facts("", since, until, off, on, changes, read_in, source, needs)
     described: bool = field(default=False, metadata={"facts": facts})
     return described
 
@@ -135,7 +137,7 @@ class Behaviours:
         source="scheduler.py 924-928",
     )
     stale_output: bool = _named(
-        "0.31.0",
+        "0.27.0",
         "Output in flight for an evicted request is counted as if it still ran.",
         "It is delivered and changes no count; the request is set aside until all of it came.",
         changes="STALE_OUTPUT_IN_FLIGHT",
@@ -143,7 +145,7 @@ class Behaviours:
         source="scheduler.py 1084-1089, 1799-1836, 2316-2364",
     )
     drop_stale: bool = _named(
-        "0.27.1",
+        "0.27.0",
         "Output in flight for an evicted request is delivered.",
         "With a connector that must hand KV on it is thrown away and computed again.",
         changes="OUTPUT_DISCARDED",
@@ -151,7 +153,7 @@ class Behaviours:
         source="scheduler.py 172, 975, 1832, 2338",
     )
     reset_drop: bool = _named(
-        "0.27.1",
+        "0.27.0",
         "After a reset that evicts, as many outputs are dropped as tokens were in flight.",
         "Exactly the tokens in flight are dropped.",
         changes="OUTPUT_DISCARDED",
@@ -160,6 +162,14 @@ class Behaviours:
     )
 
     # Waiting collections.
+    stopped_skipped: bool = _named(
+        "0.27.0",
+        "A request that stops while it is skipped stays in skipped_waiting, finished.",
+        "It leaves skipped_waiting as well.",
+        changes="waiting and skipped_waiting",
+        read_in="sched/waiting_queues.py: create_waiting_queues",
+        source="scheduler.py 1949-1952 of 0.27.0",
+    )
     one_waiting_queue: bool = _named(
         "0.31.0",
         "Requests that were set aside wait in a queue of their own, before all others.",
@@ -196,6 +206,23 @@ class Behaviours:
     )
 
     # Prefix cache.
+    uncached_fifo: bool = _named(
+        "0.27.0",
+        "Without prefix caching freed blocks are handed out again before all others.",
+        "They are handed out again after all others.",
+        changes="block ids",
+        read_in="sched/kv_cache/manager.py: __init__",
+        source="block_pool.py 733-742 of 0.27.0",
+        until="0.28.0",
+    )
+    eagle_drop_flag: bool = _named(
+        "0.30.0",
+        "There is no --disable-eagle-block-drop.",
+        "With it a prefix hit with a drafter that reads ahead keeps its last block.",
+        changes="hits",
+        read_in="sched/config.py: drops_last_block",
+        source="config/vllm.py 678",
+    )
     lookahead_hash: bool = _named(
         "0.33.0",
         "With eagle or mtp a prefix hit gives up its last block.",
@@ -221,7 +248,7 @@ class Behaviours:
         source="scheduler.py 2400-2411",
     )
     stats_at_admission: bool = _named(
-        "0.27.1",
+        "0.27.0",
         "Prefix-cache statistics count every lookup, that of a failed admission as well.",
         "They count a request when it is admitted or begins to load.",
         changes="PrefixCacheStats",
@@ -263,6 +290,17 @@ class Behaviours:
         source="scheduler.py 373-382, 1427-1430, 3404-3411",
     )
 
+    reserve_apart: bool = _named(
+        "0.31.0",
+        "What a load leaves free for a prefill is rounded up to blocks once.",
+        "Known tokens and the step with drafts are rounded up each by itself.",
+        changes="KV_BLOCKS_SHORT_RESERVATION",
+        read_in="sched/kv_connector.py: reserved_blocks",
+        source="scheduler.py 3006-3030 of 0.31.0",
+        needs="spec_reserve",
+        until="0.32.0",
+    )
+
     # LoRA, streaming, stops.
     lora_running: bool = _named(
         "0.33.0",
@@ -280,14 +318,31 @@ class Behaviours:
         read_in="sched/streaming.py: apply_update",
         source="scheduler.py 1914",
     )
+    turn_rollback: bool = _named(
+        "0.31.0",
+        "A session goes on with what was counted as computed, in flight or not.",
+        "At the end of a turn it goes back to what is sure and drops what is in flight.",
+        changes="computed tokens of a session",
+        read_in="sched/streaming.py: segment_is_done",
+        source="scheduler.py 2547, 2717-2762",
+    )
+    turn_rehash: bool = _named(
+        "0.32.0",
+        "Blocks hashed with tokens that a session dropped keep their hashes.",
+        "A session's blocks are hashed anew from the tokens it keeps.",
+        changes="hits of sessions",
+        read_in="sched/streaming.py: apply_update",
+        source="scheduler.py 1664 of 0.32.0",
+    )
     streaming_frontier: bool = _named(
         "0.33.0",
-        "A session goes on with what was counted as computed, in flight or not.",
-        "It goes back to what is sure, drops what is in flight and keeps its output but the last.",
+        "A session keeps its computed output and is queued before the stopped are removed.",
+        "It keeps all its output but the last token and is queued after the stopped are removed.",
         changes="computed tokens of a session",
-        read_in="sched/streaming.py: apply_update, segment_is_done; sched/fold.py: stop, "
-        "remove_stopped; sched/async_mode.py: settler, cut_off",
+        read_in="sched/streaming.py: apply_update; sched/fold.py: stop, remove_stopped; "
+        "sched/async_mode.py: settler, cut_off",
         source="scheduler.py 1886-1893, 2547, 2717-2762",
+        needs="turn_rollback",
     )
     min_tokens: bool = _named(
         "0.29.0",
@@ -324,7 +379,7 @@ class Behaviours:
         source="scheduler.py 1981-2003, 2555",
     )
     encoder_repeat: bool = _named(
-        "0.33.0",
+        "0.29.0",
         "A request lets go of an entry when its first item of that name is computed.",
         "It holds it until the last is.",
         changes="entries of the encoder cache",
@@ -339,26 +394,42 @@ class Behaviours:
         read_in="sched/encoder_cache.py: take_freed",
         source="encoder_cache_manager.py 325",
     )
+    encoder_window: bool = _named(
+        "0.28.0",
+        "An item counts as reached where the chunk itself reaches it.",
+        "It counts as reached where the drafter's look ahead does.",
+        changes="entries of the encoder cache",
+        read_in="sched/encoder_cache.py: has_embeds_in",
+        source="scheduler.py 2060",
+    )
+    encoder_cut_early: bool = _named(
+        "0.32.0",
+        "Whether --disable-chunked-mm-input forbids a cut is tested after the cache is asked.",
+        "It is tested before.",
+        changes="entries of the encoder cache; tokens of a request",
+        read_in="sched/encoder_cache.py: look_at",
+        source="scheduler.py 2096-2113",
+    )
     encoder_cut: bool = _named(
         "0.33.0",
         "With --disable-chunked-mm-input a chunk that begins at an item may split it.",
-        "It may not, and this is tested before the cache is asked.",
+        "It may not.",
         changes="ENCODER_UNFIT; tokens of a request",
-        read_in="sched/encoder_cache.py: is_split, look_at",
+        read_in="sched/encoder_cache.py: is_split",
         source="scheduler.py 2096-2113",
     )
     encoder_shift: bool = _named(
         "0.33.0",
         "A chunk is cut a token before an item that does not fit where the drafter reads ahead.",
-        "It is cut right before it; an item counts as reached by the drafter's look alone.",
+        "It is cut right before it.",
         changes="tokens of a request; entries of the encoder cache",
-        read_in="sched/encoder_cache.py: unfit_cut, free_computed, has_embeds_in",
-        source="scheduler.py 2060, 2161-2179, 2846",
+        read_in="sched/encoder_cache.py: unfit_cut, free_computed",
+        source="scheduler.py 2161-2179, 2846",
     )
 
     # Configuration.
     config_partial_prefills: bool = _named(
-        "0.27.1",
+        "0.27.0",
         "--max-num-partial-prefills sets a threshold.",
         "There are no --max-num-partial-prefills and --max-long-partial-prefills.",
         changes="refusals",
@@ -374,25 +445,49 @@ class Behaviours:
         source="config/scheduler.py 55",
     )
     config_threshold_max: bool = _named(
-        "0.27.1",
+        "0.27.0",
         "The threshold may exceed the longest sequence without partial prefills.",
         "It may not.",
         changes="refusals",
         read_in="sched/config_checks.py: _thresholds",
         source="config/scheduler.py 355",
     )
+    config_draft_model_async: bool = _named(
+        "0.28.0",
+        "Asynchronous scheduling is off by default with a draft model.",
+        "It is on by default with a draft model.",
+        changes="passes_in_flight",
+        read_in="sched/config.py: _drafter_runs_ahead",
+        source="config/vllm.py 1658",
+    )
+    config_pipeline_sync: bool = _named(
+        "0.31.0",
+        "Asynchronous scheduling is on by default with pipeline parallelism.",
+        "It is off by default with pipeline parallelism.",
+        changes="passes_in_flight",
+        read_in="sched/config.py: runs_ahead",
+        source="config/vllm.py 1664",
+    )
     config_async: bool = _named(
         "0.33.0",
-        "Asynchronous scheduling is off by default with ngram or a draft model; ngram refuses it.",
-        "It is on by default with any drafter, and off with pipeline parallelism.",
+        "Asynchronous scheduling is off by default with ngram, which refuses it.",
+        "It is on by default with any drafter.",
         changes="passes_in_flight; refusals",
-        read_in="sched/config.py: runs_ahead, refuse_what_the_engine_refuses",
+        read_in="sched/config.py: _drafter_runs_ahead, refuse_what_the_engine_refuses",
         source="config/vllm.py 1650-1720",
     )
     config_big_gpu: bool = _named(
-        "0.29.0",
+        "0.28.0",
         "A GPU of 160 GiB or more has the defaults of one of 70 GiB.",
-        "It has 16384 batched tokens in a server too; a GB10 counts as small.",
+        "It has 16384 batched tokens in a server too.",
+        changes="defaults of --max-num-batched-tokens and --max-num-seqs",
+        read_in="runner/batch_defaults.py: _row",
+        source="engine/arg_utils.py 2973-2997",
+    )
+    config_small_gb10: bool = _named(
+        "0.33.0",
+        "A GB10 has the defaults of its 128 GiB.",
+        "It has those of a small GPU.",
         changes="defaults of --max-num-batched-tokens and --max-num-seqs",
         read_in="runner/batch_defaults.py: _row",
         source="engine/arg_utils.py 2973-2997",
@@ -403,28 +498,31 @@ NOT_MODELLED = {
     "skip-drafts": "a hint to the V2 model runner; no token count depends on it",
     "grammar-poll": "how a grammar is waited for; no decision depends on it",
     "pooling": "pooling models are not modelled",
+    "skip-reading": "requests that skip the prefix cache (prompt log probabilities) are not modelled",
+    "dflash": "the dflash and dspark drafters are not modelled",
     "config-queue-caps": "the API server refuses requests; the scheduler never sees them",
     "config-hybrid-cache": "models with a Mamba cache are not modelled",
     "config-runner": "which model runner is used; the decisions are those under the V1 runner",
 }
-"""Differences of 0.33.0 that have no switch, each with the reason."""
+"""Differences of later releases that have no switch, each with the reason."""
 
-MODELLED = ("0.26.0", "0.33.0")
+MODELLED = (
+    "0.26.0",
+    "0.27.0",
+    "0.27.1",
+    "0.28.0",
+    "0.29.0",
+    "0.30.0",
+    "0.31.0",
+    "0.32.0",
+    "0.33.0",
+)
 """The releases that are followed exactly, oldest first."""
-
-
-def _since(release: str) -> frozenset[str]:
-    names = ((each.name, each.metadata["facts"].since) for each in fields(Behaviours))
-    return frozenset(name for name, since in names if ordered(since) <= ordered(release))
 
 
 def ordered(release: str) -> tuple[int, ...]:
     """A release as numbers, to be compared. Raises ValueError."""
     return tuple(map(int, release.split(".")))
-
-
-RELEASES: dict[str, frozenset[str]] = {release: _since(release) for release in MODELLED}
-"""By release: the names it has, which are those that are not younger."""
 
 
 def all_facts() -> Iterator[Facts]:
@@ -434,6 +532,20 @@ def all_facts() -> Iterator[Facts]:
         yield facts._replace(name=each.name)
 
 
+def _names_at(release: str) -> frozenset[str]:
+    """The behaviours that came by this release and have not gone by it."""
+    at = ordered(release)
+    return frozenset(
+        facts.name
+        for facts in all_facts()
+        if ordered(facts.since) <= at and not (facts.until and ordered(facts.until) <= at)
+    )
+
+
+RELEASES: dict[str, frozenset[str]] = {release: _names_at(release) for release in MODELLED}
+"""By release: the behaviours it has."""
+
+
 def releases_with(name: str) -> list[str]:
     """The modelled releases that have a behaviour."""
     return [release for release, names in RELEASES.items() if name in names]
@@ -441,6 +553,12 @@ def releases_with(name: str) -> list[str]:
 
 def releases_without(name: str) -> list[str]:
     return [release for release, names in RELEASES.items() if name not in names]
+
+
+def borders(name: str) -> tuple[str, str]:
+    """The last modelled release before a behaviour came, and the first that has it."""
+    first = releases_with(name)[0]
+    return MODELLED[MODELLED.index(first) - 1], first
 
 
 def parse_switches(text: str) -> dict[str, bool]:
@@ -514,9 +632,8 @@ def _names_of(version: str) -> frozenset[str]:
     asked = _numbers(version)
     if asked is not None and ordered(others[0]) < asked < ordered(last):
         raise UsageError(
-            f"--vllm-version {version} is not modelled, and not rounded to a neighbour: each "
-            f"release between {others[0]} and {last} has a mixture of its own; choose one of them, "
-            "and switch single behaviours with --behaviour"
+            f"--vllm-version {version} is not modelled, and not rounded to a neighbour: {known} "
+            "are; choose one of them, and switch single behaviours with --behaviour"
         )
     raise UsageError(f"--vllm-version {version} is not modelled: {known} are")
 

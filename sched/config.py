@@ -194,7 +194,7 @@ class SchedulerConfig:
         False,
         "Keep the last block of a prefix hit although the drafter's KV in it may be stale.",
         read_in="sched/config.py: hash_lookahead_tokens, drops_last_block",
-        needs="lookahead_hash",
+        needs="eagle_drop_flag",
     )
     disable_lookahead_block_hashes: bool = _flag(
         False,
@@ -361,9 +361,16 @@ class SchedulerConfig:
         """Asynchronous scheduling: as told, else on unless something does not allow it."""
         if self.async_scheduling is not None:
             return self.async_scheduling
-        if self.behaviour.config_async:
-            return self.pipeline_parallel_size == 1
-        return not self.num_speculative_tokens or self.spec_method in EAGLE_METHODS
+        if self.behaviour.config_pipeline_sync and self.pipeline_parallel_size > 1:
+            return False
+        return not self.num_speculative_tokens or self._drafter_runs_ahead
+
+    @property
+    def _drafter_runs_ahead(self) -> bool:
+        """Whether asynchronous scheduling is the default with this drafter."""
+        if self.spec_method == "draft_model" and self.behaviour.config_draft_model_async:
+            return True
+        return self.behaviour.config_async or self.spec_method in EAGLE_METHODS
 
     @property
     def passes_in_flight(self) -> int:

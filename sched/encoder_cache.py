@@ -187,7 +187,7 @@ def look_at(
     item, behaviour = request.encoder_inputs[index], cache.behaviour
     before = max(0, item.offset - chunk.num_computed_tokens - chunk.shift)
     splits = not chunk.may_split and is_split(item, chunk, behaviour)
-    if splits and behaviour.encoder_cut:
+    if splits and behaviour.encoder_cut_early:
         return before
     if cache.is_mismatch(item, grant):
         grant.is_mismatch = True
@@ -226,7 +226,7 @@ def is_split(item: EncoderInput, chunk: Chunk, behaviour: Behaviours) -> bool:
 
 def has_embeds_in(item: EncoderInput, chunk: Chunk, behaviour: Behaviours) -> bool:
     """Whether the chunk reaches into the item, by itself or by what the drafter looks at."""
-    end = chunk.window_end if behaviour.encoder_shift else chunk.end
+    end = chunk.window_end if behaviour.encoder_window else chunk.end
     first = max(0, chunk.num_computed_tokens - item.offset)
     return min(item.num_tokens, end - item.offset) != first
 

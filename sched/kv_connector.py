@@ -134,13 +134,16 @@ def reserved_blocks(scheduler: Scheduler, transfers: TransferState) -> int:
     With speculation perhaps a step with drafts as well, for each of them and for itself.
     """
     config = scheduler.config
-    step = config.spec_step_tokens
-    return -(-step // config.block_size) + sum(
+    size, step = config.block_size, config.spec_step_tokens
+    step_blocks = -(-step // size)
+    within, beside = (0, step_blocks) if config.behaviour.reserve_apart else (step, 0)
+    return step_blocks + sum(
         max(
-            -(-(min(request.num_tokens, config.max_model_len) + step) // config.block_size)
+            -(-(min(request.num_tokens, config.max_model_len) + within) // size)
             - len(request.block_ids),
             0,
         )
+        + beside
         for request in transfers.unfinished_prefills
     )
 

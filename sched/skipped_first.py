@@ -32,8 +32,15 @@ class SkippedFirst:
 
     num_holding_kv = 0
 
-    def __init__(self, policy: SchedulingPolicy, key: WaitingKey | None = None) -> None:
+    def __init__(
+        self,
+        policy: SchedulingPolicy,
+        key: WaitingKey | None = None,
+        *,
+        stopped_leave_skipped: bool = False,
+    ) -> None:
         self._policy = policy
+        self._stopped_leave_skipped = stopped_leave_skipped
         self._key = key  # an order of one's own, instead of the policy's
         self.waiting = create_request_queue(policy, key)
         self.skipped_waiting = create_request_queue(policy, key)
@@ -96,8 +103,10 @@ class SkippedFirst:
         self.skipped_waiting.remove_requests(requests)
 
     def remove_stopped(self, requests: set[Request]) -> None:
-        """Remove requests that stopped while evicted."""
+        """Remove requests that stopped while preempted."""
         self.waiting.remove_requests(requests)
+        if self._stopped_leave_skipped:
+            self.skipped_waiting.remove_requests(requests)
 
     def what_if(self, key: WaitingKey | None = None) -> SkippedFirst:
         other = SkippedFirst(self._policy, key)

@@ -5,8 +5,8 @@
     next input  |------ prompt, longer by the output -|---- new input ----|
 
 The last sampled token was never computed and is dropped. 0.26.0 keeps what is computed, even if it
-is nothing because the session ended its turn while evicted. 0.33.0 keeps all output but that
-token, and goes back to what no pass in flight can take back.
+is nothing because the session ended its turn while preempted. From 0.31.0 on it goes back to what
+no pass in flight can take back; 0.33.0 keeps all output but that token.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
         kept = session.num_tokens - 1
     else:
         kept = min(session.num_computed_tokens, session.num_tokens)
-    redo = behaviour.streaming_frontier
-    session.identity.next_input(session.num_tokens, kept, update, redo=redo)
+    session.identity.next_input(session.num_tokens, kept, update, redo=behaviour.turn_rehash)
     session.encoder_inputs += tuple(
         replace(item, offset=item.offset + kept) for item in update.encoder_inputs
     )
@@ -87,7 +86,7 @@ def segment_is_done(scheduler: Scheduler, session: Request) -> bool:
     """
     if not session.resumable:
         return False
-    if scheduler.config.behaviour.streaming_frontier:
+    if scheduler.config.behaviour.turn_rollback:
         session.num_computed_tokens -= session.num_output_placeholders
         session.num_spec_tokens = 0
         stale_output.mark(scheduler, session, drops=True)

@@ -103,4 +103,4 @@ def create_waiting_queues(config: SchedulerConfig, key: WaitingKey | None) -> Wa
     behaviour = config.behaviour
     if behaviour.one_waiting_queue:
         return OneQueue(config.policy, key, holders_first=behaviour.holders_first)
-    return SkippedFirst(config.policy, key)
+    return SkippedFirst(config.policy, key, stopped_leave_skipped=behaviour.stopped_skipped)

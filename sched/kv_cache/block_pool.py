@@ -79,8 +79,11 @@ class BlockPool:
     queue carry a name, and none in its front.
     """
 
-    def __init__(self, num_gpu_blocks: int, *, numbered: bool = True) -> None:
+    def __init__(
+        self, num_gpu_blocks: int, *, numbered: bool = True, uncached_last: bool = False
+    ) -> None:
         self.num_gpu_blocks = num_gpu_blocks
+        self._uncached_last = uncached_last  # freed blocks are handed out again after all others
         self.free_queue = FreeBlockQueue(range(1, num_gpu_blocks), numbered=numbered)
         self.num_free = num_gpu_blocks - 1
         self.num_cached = 0  # blocks that carry a name, free or held
@@ -250,7 +253,9 @@ class BlockPool:
             if not owner.is_held:
                 self._give_back(owner, first, first + length, bare)
         table.borrowed = []
-        if bare:
+        if bare and self._uncached_last:
+            self.free_queue.append_n(bare)
+        elif bare:
             self.free_queue.prepend_n(bare)
         return self.num_free - before
 

@@ -73,7 +73,10 @@ class KVCacheManager:
 
     def __init__(self, config: SchedulerConfig, *, numbered: bool = True) -> None:
         self.config = config
-        self.pool = BlockPool(config.num_gpu_blocks, numbered=numbered)
+        uncached_last = config.behaviour.uncached_fifo and not config.enable_prefix_caching
+        self.pool = BlockPool(
+            config.num_gpu_blocks, numbered=numbered, uncached_last=numbered and uncached_last
+        )
         self.block_size = config.block_size
         self.enable_prefix_caching = config.enable_prefix_caching
         self.max_model_len = config.max_model_len

@@ -20,21 +20,27 @@ from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import GoldenLog, first_difference, read_log
 from schedbench.runner.golden_sched import SchedBackend
 from schedbench.runner.golden_world import RemoteStore
-from schedbench.sched.behaviours import RELEASES, all_facts, resolve
+from schedbench.sched.behaviours import RELEASES, all_facts, borders, resolve
 from schedbench.sched.config import SchedulerConfig
 from schedbench.sched.return_path import PrefixCacheStats, ReturnPath
 
 ROOT = Path(__file__).parents[3]
 LOGS = Path(__file__).parent / "behaviours"
 OLD, NEW = "0.26.0", "0.33.0"
-FLAGS = {"active_cap", "mtp_lookahead", "prefill_interval", "threshold_adaptive"}
-BY_THEMSELVES = {"stats_at_admission"} | {
+FLAGS = {
+    "active_cap",
+    "eagle_drop_flag",
+    "mtp_lookahead",
+    "prefill_interval",
+    "threshold_adaptive",
+}
+BY_THEMSELVES = {"stats_at_admission", "turn_rehash"} | {
     facts.name for facts in all_facts() if facts.name.startswith("config_")
 }
 IN_SCENARIOS = [facts.name for facts in all_facts() if facts.name not in BY_THEMSELVES]
 DECISIONS = (
     "ids", "tok", "new", "resumed", "computed", "hit", "probed", "preempted", "spec", "enc",
-    "enc_freed", "emit", "sampled", "finished", "reason", "free1", "free2",
+    "enc_freed", "emit", "sampled", "finished", "reason", "free1", "free2", "skip2",
 )  # fmt: skip
 
 Decided = list[dict[str, Any]]
@@ -44,25 +50,21 @@ def scenario(name: str, release: str) -> GoldenLog:
     return read_log(LOGS / f"{name.replace('_', '-')}.{release}.jsonl.gz")
 
 
-def around(name: str) -> tuple[str, str]:
-    """The last modelled release without a behaviour, and the first with it."""
-    with_it = next(release for release, names in RELEASES.items() if name in names)
-    return [release for release, names in RELEASES.items() if name not in names][-1], with_it
-
-
 def paths_of(name: str) -> list[Path]:
-    return [LOGS / f"{name.replace('_', '-')}.{release}.jsonl.gz" for release in around(name)]
+    return [LOGS / f"{name.replace('_', '-')}.{release}.jsonl.gz" for release in borders(name)]
 
 
-def logged(log: GoldenLog) -> Decided:
-    return [{name: row[name] for name in DECISIONS if name in row} for row in log.passes]
+def logged(log: GoldenLog, columns: tuple[str, ...] = DECISIONS) -> Decided:
+    return [{name: row[name] for name in columns if name in row} for row in log.passes]
 
 
-def decided(log: GoldenLog, behaviours: str) -> Decided:
+def decided(
+    log: GoldenLog, behaviours: str, columns: tuple[str, ...] = DECISIONS
+) -> Decided:
     """What a mixture decides; the run may end in a stall or in a named failure."""
     store = RemoteStore(log.config.get("hold_frees"))
     driver = GoldenDriver(log, SchedBackend(log, store, behaviours), store)
-    return logged(GoldenLog(log.header, log.requests, list(driver.passes())))
+    return logged(GoldenLog(log.header, log.requests, list(driver.passes())), columns)
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.glob("*.jsonl.gz")), ids=lambda path: path.name)
@@ -74,18 +76,19 @@ def test_its_scenario_is_decided_as_by_the_real_class(path: Path) -> None:
 
 @pytest.mark.parametrize("name", IN_SCENARIOS)
 def test_it_has_a_scenario_of_a_release_without_it_and_of_one_with_it(name: str) -> None:
-    assert len(around(name)) == len({read_log(path).header["vllm"] for path in paths_of(name)}) == 2
+    assert len(borders(name)) == len({read_log(path).header["vllm"] for path in paths_of(name)}) == 2
 
 
 @pytest.mark.parametrize("name", [name for name in IN_SCENARIOS if name not in FLAGS])
 def test_switching_it_off_changes_what_the_newer_release_decides(name: str) -> None:
-    log = scenario(name, around(name)[1])
-    assert decided(log, f"{name}=off") != logged(log)
+    log = scenario(name, borders(name)[1])
+    columns = (*DECISIONS, "freeq2") if name == "uncached_fifo" else DECISIONS
+    assert decided(log, f"{name}=off", columns) != logged(log, columns)
 
 
 @pytest.mark.parametrize("name", sorted(FLAGS))
 def test_switching_its_flag_on_changes_what_the_older_release_decides(name: str) -> None:
-    old, new = around(name)
+    old, new = borders(name)
     newer = scenario(name, new)
     with_the_flag = GoldenLog(newer.header | {"vllm_version": old}, newer.requests)
     assert decided(with_the_flag, f"{name}=on") != logged(scenario(name, old))
