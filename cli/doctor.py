@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import schedbench
 from schedbench.cli.options import Printing
-from schedbench.cli.release import PACKAGES
+from schedbench.runner.installed import PACKAGES
 
 if TYPE_CHECKING:
     from schedbench.results.sheet import View

@@ -81,7 +81,7 @@ def verify_random(
     from schedbench.cli.progress import LiveLine
     from schedbench.runner.fuzz_flags import check_features
     from schedbench.runner.fuzz_parity import Failed, fuzz
-    from schedbench.runner.vllm_backend import vllm_version
+    from schedbench.runner.installed import vllm_version
     from schedbench.runner.vllm_terms import installed_release
 
     release = installed_release(flags.get("vllm_version"))
@@ -137,8 +137,8 @@ def _case_line(case: "Case", out: Path) -> str:
 def record_logs(paths: list[Path], out: Path) -> None:
     """Run each log's scenario on the installed vLLM and write fresh logs to `out`."""
     from schedbench.runner.golden_log import read_log, write_log
+    from schedbench.runner.installed import vllm_version
     from schedbench.runner.record_golden import record
-    from schedbench.runner.vllm_backend import vllm_version
     from schedbench.runner.vllm_terms import installed_release
 
     installed_release(None)

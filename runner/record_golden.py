@@ -25,7 +25,8 @@ from schedbench.runner.golden_log import (
     write_log,
 )
 from schedbench.runner.golden_world import RemoteStore
-from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+from schedbench.runner.installed import vllm_version
+from schedbench.runner.vllm_backend import VllmBackend
 from schedbench.sched.behaviours import MODELLED
 
 

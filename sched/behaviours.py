@@ -136,6 +136,14 @@ class Behaviours:
         read_in="sched/kv_connector.py: why_not_to_evict",
         source="scheduler.py 924-928",
     )
+    stopped_skipped: bool = _named(
+        "0.27.0",
+        "A request that stops while it is skipped stays in skipped_waiting, finished.",
+        "It leaves skipped_waiting as well.",
+        changes="waiting and skipped_waiting",
+        read_in="sched/waiting_queues.py: create_waiting_queues",
+        source="scheduler.py 1949-1952 of 0.27.0",
+    )
     stale_output: bool = _named(
         "0.27.0",
         "Output in flight for an evicted request is counted as if it still ran.",
@@ -143,6 +151,7 @@ class Behaviours:
         changes="STALE_OUTPUT_IN_FLIGHT",
         read_in="sched/stale_output.py: at_eviction; sched/express_ahead.py: _known_tokens",
         source="scheduler.py 1084-1089, 1799-1836, 2316-2364",
+        needs="stopped_skipped",
     )
     drop_stale: bool = _named(
         "0.27.0",
@@ -162,14 +171,6 @@ class Behaviours:
     )
 
     # Waiting collections.
-    stopped_skipped: bool = _named(
-        "0.27.0",
-        "A request that stops while it is skipped stays in skipped_waiting, finished.",
-        "It leaves skipped_waiting as well.",
-        changes="waiting and skipped_waiting",
-        read_in="sched/waiting_queues.py: create_waiting_queues",
-        source="scheduler.py 1949-1952 of 0.27.0",
-    )
     one_waiting_queue: bool = _named(
         "0.31.0",
         "Requests that were set aside wait in a queue of their own, before all others.",
@@ -214,14 +215,6 @@ class Behaviours:
         read_in="sched/kv_cache/manager.py: __init__",
         source="block_pool.py 733-742 of 0.27.0",
         until="0.28.0",
-    )
-    eagle_drop_flag: bool = _named(
-        "0.30.0",
-        "There is no --disable-eagle-block-drop.",
-        "With it a prefix hit with a drafter that reads ahead keeps its last block.",
-        changes="hits",
-        read_in="sched/config.py: drops_last_block",
-        source="config/vllm.py 678",
     )
     lookahead_hash: bool = _named(
         "0.33.0",
@@ -436,6 +429,14 @@ class Behaviours:
         read_in="sched/config_checks.py: _flags_of_the_release",
         source="config/scheduler.py (absent)",
     )
+    config_eagle_drop: bool = _named(
+        "0.30.0",
+        "There is no --disable-eagle-block-drop.",
+        "With it a prefix hit with a drafter that reads ahead keeps its last block.",
+        changes="refusals",
+        read_in="sched/config_checks.py: _flags_of_the_release",
+        source="config/vllm.py 678",
+    )
     config_scheduled_min: bool = _named(
         "0.32.0",
         "--max-num-scheduled-tokens may be 0.",
@@ -498,7 +499,7 @@ NOT_MODELLED = {
     "skip-drafts": "a hint to the V2 model runner; no token count depends on it",
     "grammar-poll": "how a grammar is waited for; no decision depends on it",
     "pooling": "pooling models are not modelled",
-    "skip-reading": "requests that skip the prefix cache (prompt log probabilities) are not modelled",
+    "skip-reading": "requests that skip the prefix cache (prompt logprobs) are not modelled",
     "dflash": "the dflash and dspark drafters are not modelled",
     "config-queue-caps": "the API server refuses requests; the scheduler never sees them",
     "config-hybrid-cache": "models with a Mamba cache are not modelled",

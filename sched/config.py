@@ -194,7 +194,7 @@ class SchedulerConfig:
         False,
         "Keep the last block of a prefix hit although the drafter's KV in it may be stale.",
         read_in="sched/config.py: hash_lookahead_tokens, drops_last_block",
-        needs="eagle_drop_flag",
+        needs="config_eagle_drop",
     )
     disable_lookahead_block_hashes: bool = _flag(
         False,

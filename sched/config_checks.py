@@ -73,7 +73,8 @@ def _flags_of_the_release(config: SchedulerConfig) -> None:
 
 
 def _listed(releases: list[str]) -> str:
-    return f"{' and '.join(releases)} {'has' if len(releases) == 1 else 'have'} it"
+    *others, last = releases
+    return f"{', '.join(others)} and {last} have it" if others else f"{last} has it"
 
 
 def _ranges(config: SchedulerConfig) -> None:

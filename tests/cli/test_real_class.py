@@ -62,7 +62,7 @@ def test_without_vllm_its_class_is_refused_with_the_way_to_get_it(
 
 @pytest.mark.parametrize(
     ("found", "says"),
-    [("0.30.0", "drives the classes of 0.26.0 and 0.33.0"), ("0.33.0", "--vllm-version 0.33.0")],
+    [("0.34.0", "drives the classes of 0.26.0, 0.27.0"), ("0.33.0", "--vllm-version 0.33.0")],
 )
 def test_another_release_than_the_one_followed_is_refused(
     cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch, found: str, says: str

@@ -50,7 +50,7 @@ def test_the_nearest_pyproject_sets_the_release_and_the_environment_wins(
     [
         ('[tool.schedbench]\nrelease = "0.33.0"\n', "and nothing else"),
         ("[tool.schedbench]\nvllm-version = 0.33\n", "write it in quotes"),
-        ('[tool.schedbench]\nvllm-version = "0.29.0"\n', "not rounded to a neighbour"),
+        ('[tool.schedbench]\nvllm-version = "0.29.9"\n', "not rounded to a neighbour"),
         ("[tool", "cannot be read"),
         ("tool = 3", "tool is 3, where tables of tools stand"),
         ("tool.schedbench = 3", "and nothing else"),
@@ -69,19 +69,23 @@ def test_a_pyproject_that_says_nothing_useful_is_refused_by_name(
 def test_a_release_between_the_known_ones_is_refused_with_the_reason(
     cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = cli("replay", small, "--vllm-version", "0.29.0")
+    ran = cli("replay", small, "--vllm-version", "0.29.9")
     assert ran.code == 2
-    assert f"each release between 0.26.0 and {RELEASES[-1]} has a mixture of its own" in ran.err
-    monkeypatch.setenv(release.VARIABLE, "0.29.0")
+    assert "not rounded to a neighbour: 0.26.0, 0.27.0" in ran.err
+    assert f"and {RELEASES[-1]} are; choose one of them" in ran.err
+    monkeypatch.setenv(release.VARIABLE, "0.29.9")
     ran = cli("replay", small)
     assert ran.code == 2
-    assert "SCHEDBENCH_VLLM_VERSION: --vllm-version 0.29.0 is not modelled" in ran.err
+    assert "SCHEDBENCH_VLLM_VERSION: --vllm-version 0.29.9 is not modelled" in ran.err
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--max-num-active-seqs", "4"), "vLLM 0.26.0 has no such flag; 0.33.0 "),
+        (
+            ("--max-num-active-seqs", "4"),
+            "vLLM 0.26.0 has no such flag; 0.31.0, 0.32.0 and 0.33.0 have it",
+        ),
         (("--max-num-partial-prefills", "2", *NEW), "vLLM 0.33.0 has no such flag; 0.26.0 has it"),
     ],
 )
@@ -94,7 +98,7 @@ def test_a_flag_the_release_lacks_is_refused_with_the_one_that_has_it(
 
 
 @pytest.mark.parametrize(
-    ("found", "told"), [("0.33.0", True), ("0.26.0", False), ("0.30.0", False), (None, False)]
+    ("found", "told"), [("0.33.0", True), ("0.26.0", False), ("0.34.0", False), (None, False)]
 )
 def test_an_installed_release_that_is_not_the_one_followed_is_told_in_a_line(
     cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch, found: str | None, *, told: bool

@@ -225,7 +225,7 @@ def test_a_feature_that_no_case_of_the_release_has_is_refused(cli: Cli) -> None:
 
 
 def test_a_release_that_is_not_modelled_is_not_to_be_installed(cli: Cli) -> None:
-    ran = cli("verify", "--fuzz", "1", "--vllm-version", "0.29.0")
+    ran = cli("verify", "--fuzz", "1", "--vllm-version", "0.29.9")
     assert ran.code == 2
-    assert "--vllm-version 0.29.0 is not modelled" in ran.err
+    assert "--vllm-version 0.29.9 is not modelled" in ran.err
     assert "make vllm-env" not in ran.err

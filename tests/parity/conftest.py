@@ -23,7 +23,7 @@ def vllm_python(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def golden(vllm_python: Path) -> Path:
     """The golden logs of that vLLM's release."""
-    script = "from schedbench.runner.vllm_backend import vllm_version; print(vllm_version())"
+    script = "from schedbench.runner.installed import vllm_version; print(vllm_version())"
     release = subprocess.run(
         [vllm_python, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -19,7 +19,7 @@ from planted_faults import FAULTS, Fault
 from schedbench.runner.fuzz import draw_scenario
 from schedbench.runner.fuzz_parity import first_parting, shrunk
 from schedbench.runner.golden_log import write_log
-from schedbench.runner.vllm_backend import vllm_version
+from schedbench.runner.installed import vllm_version
 
 if TYPE_CHECKING:
     from schedbench.runner.fuzz_parity import Case

@@ -17,8 +17,8 @@ from pathlib import Path
 from schedbench.runner.fuzz_parity import compared
 from schedbench.runner.golden_log import GoldenLog, read_log
 from schedbench.runner.golden_sched import version_of
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.record_golden import record
-from schedbench.runner.vllm_backend import vllm_version
 from schedbench.sched.behaviours import resolve
 from schedbench.sched.config import SchedulerConfig
 

@@ -23,7 +23,8 @@ import coverage
 
 from schedbench.cli.live import verify_random
 from schedbench.runner.fuzz_flags import FEATURES
-from schedbench.runner.vllm_backend import prepare_environment, vllm_version
+from schedbench.runner.installed import vllm_version
+from schedbench.runner.vllm_backend import prepare_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

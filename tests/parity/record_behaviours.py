@@ -15,8 +15,8 @@ from pathlib import Path
 from golden_workloads import as_of
 
 from schedbench.runner.golden_log import read_log, write_log
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.record_golden import record
-from schedbench.runner.vllm_backend import vllm_version
 from schedbench.sched.behaviours import all_facts, borders
 
 LOGS = Path(__file__).parents[1] / "unit" / "sched" / "behaviours"

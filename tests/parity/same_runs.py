@@ -21,9 +21,9 @@ from schedbench.cli.main import run
 from schedbench.results.compare import compare
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.clock import parse_cost
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.run import ReplayOptions
 from schedbench.runner.run import replay as replay_trace
-from schedbench.runner.vllm_backend import vllm_version
 from schedbench.sched.config import SchedulerConfig
 
 SAMPLE = ("--limit", "100", "--num-gpu-blocks", "600")

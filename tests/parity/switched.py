@@ -22,8 +22,9 @@ from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_log import read_log
 from schedbench.runner.golden_sched import SchedBackend
 from schedbench.runner.golden_world import RemoteStore
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.verify import differing
-from schedbench.runner.vllm_backend import VllmBackend, vllm_version
+from schedbench.runner.vllm_backend import VllmBackend
 from schedbench.sched.behaviours import RELEASES, all_facts
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def test_runs_that_decide_alike_have_no_cause(trace: Trace) -> None:
 
 
 def test_the_behaviour_that_made_two_releases_part_is_named(trace: Trace) -> None:
-    flags = {"long_prefill_token_threshold": 256}
+    flags = {"long_prefill_token_threshold": 256, "async_scheduling": False}
     found = cause_of(trace, OLD | flags, NEW | flags)
     assert found is not None
     assert found.alone == ("threshold-lone",)

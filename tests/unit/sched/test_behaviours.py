@@ -29,7 +29,6 @@ LOGS = Path(__file__).parent / "behaviours"
 OLD, NEW = "0.26.0", "0.33.0"
 FLAGS = {
     "active_cap",
-    "eagle_drop_flag",
     "mtp_lookahead",
     "prefill_interval",
     "threshold_adaptive",
@@ -40,7 +39,8 @@ BY_THEMSELVES = {"stats_at_admission", "turn_rehash"} | {
 IN_SCENARIOS = [facts.name for facts in all_facts() if facts.name not in BY_THEMSELVES]
 DECISIONS = (
     "ids", "tok", "new", "resumed", "computed", "hit", "probed", "preempted", "spec", "enc",
-    "enc_freed", "emit", "sampled", "finished", "reason", "free1", "free2", "skip2",
+    "enc_freed", "emit", "sampled", "finished", "reason", "free1", "free2", "skip1",
+    "skip2",
 )  # fmt: skip
 
 Decided = list[dict[str, Any]]
@@ -58,9 +58,7 @@ def logged(log: GoldenLog, columns: tuple[str, ...] = DECISIONS) -> Decided:
     return [{name: row[name] for name in columns if name in row} for row in log.passes]
 
 
-def decided(
-    log: GoldenLog, behaviours: str, columns: tuple[str, ...] = DECISIONS
-) -> Decided:
+def decided(log: GoldenLog, behaviours: str, columns: tuple[str, ...] = DECISIONS) -> Decided:
     """What a mixture decides; the run may end in a stall or in a named failure."""
     store = RemoteStore(log.config.get("hold_frees"))
     driver = GoldenDriver(log, SchedBackend(log, store, behaviours), store)
@@ -76,7 +74,8 @@ def test_its_scenario_is_decided_as_by_the_real_class(path: Path) -> None:
 
 @pytest.mark.parametrize("name", IN_SCENARIOS)
 def test_it_has_a_scenario_of_a_release_without_it_and_of_one_with_it(name: str) -> None:
-    assert len(borders(name)) == len({read_log(path).header["vllm"] for path in paths_of(name)}) == 2
+    releases = [read_log(path).header["vllm"] for path in paths_of(name)]
+    assert tuple(releases) == borders(name)
 
 
 @pytest.mark.parametrize("name", [name for name in IN_SCENARIOS if name not in FLAGS])
@@ -92,7 +91,7 @@ def test_switching_its_flag_on_changes_what_the_older_release_decides(name: str)
     newer = scenario(name, new)
     with_the_flag = GoldenLog(newer.header | {"vllm_version": old}, newer.requests)
     assert decided(with_the_flag, f"{name}=on") != logged(scenario(name, old))
-    with pytest.raises(UsageError, match=rf"vLLM {old} .*; {new} .*ha(s|ve) it"):
+    with pytest.raises(UsageError, match=rf"vLLM {old} .*; {new}.* ha(s|ve) it"):
         SchedBackend(with_the_flag, RemoteStore())
 
 
@@ -133,7 +132,7 @@ def test_statistics_count_every_lookup_or_every_admission(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({"vllm_version": "0.29.0"}, "not rounded"),
+        ({"vllm_version": "0.29.9"}, "not rounded"),
         ({"vllm_version": "99.0.0"}, r"is not modelled: 0\.26\.0.* and .* are"),
         ({"vllm_version": "main"}, r"is not modelled: 0\.26\.0.* and .* are"),
         ({"behaviours": "zero-skips=on"}, "there is no such behaviour; there are threshold-lone"),
@@ -227,7 +226,11 @@ def test_each_behaviour_is_asked_where_the_table_says_and_nowhere_else() -> None
             for function in functions.split(",")
         }
         for facts in all_facts()
-        if facts.name != "config_partial_prefills"  # by its flags, with those of other releases
+        if facts.name
+        not in {
+            "config_partial_prefills",
+            "config_eagle_drop",
+        }  # by its flags, with those of other releases
     }
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for path in sorted([*ROOT.glob("sched/**/*.py"), *ROOT.glob("runner/**/*.py")]):
