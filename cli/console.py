@@ -4,6 +4,8 @@ import os
 import sys
 from typing import TextIO
 
+from schedbench.results.visible import LOSSY, visible
+
 _RED, _YELLOW, _DIM, _RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
@@ -19,8 +21,20 @@ def is_live(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def write_any_text() -> None:
+    """No letter ends a command: what a stream's encoding lacks is written in its own letters."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=LOSSY)
+
+
 def result(text: str) -> None:
     """Write a result; one line feed ends it, whatever it ends with."""
+    sys.stdout.write(visible(text).rstrip("\n") + "\n")
+
+
+def page(text: str) -> None:
+    """Write a help page, whose colours and words are this program's."""
     sys.stdout.write(text.rstrip("\n") + "\n")
 
 
@@ -39,10 +53,11 @@ def error(text: str) -> None:
 
 def plain(text: str) -> None:
     """A line on stderr without a label."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(text) + "\n")
 
 
 def _say(label: str, colour: str, text: str) -> None:
     sys.stdout.flush()  # in a terminal both streams are one screen: keep their order
     painted = f"{colour}{label}:{_RESET}" if has_colour(sys.stderr) else f"{label}:"
-    sys.stderr.write(f"{painted} {text}\n")
+    shown = visible(text).replace("\n", "\n  ")  # so that no message looks like two
+    sys.stderr.write(f"{painted} {shown}\n")

@@ -77,13 +77,14 @@ def _root(
 
         console.result(f"schedbench {version_of('schedbench')}")
     elif context.invoked_subcommand is None:
-        console.result(context.get_help())
+        console.page(context.get_help())
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and leave with its exit code."""
     if "_SCHEDBENCH_COMPLETE" in os.environ:
         app(prog_name="schedbench")  # a shell asks how a word may go on
+    console.write_any_text()
     given = list(sys.argv[1:] if argv is None else argv)
     debug = DEBUG in given or bool(os.environ.get("SCHEDBENCH_DEBUG"))
     code = run([word for word in given if word != DEBUG], debug=debug)
@@ -93,13 +94,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(words: list[str], *, debug: bool = False) -> int:
     """Run a command line and return its exit code."""
     try:
+        usage.refuse_no_text(words)
         _invoke(words)
         sys.stdout.flush()
     except typer.Exit as done:
         return done.exit_code
     except SchedbenchError as error:
         if debug:
-            traceback.print_exception(error)
+            console.plain("".join(traceback.format_exception(error)).rstrip())
         console.error(usage.as_typed(str(error), words))
         return FAULT if isinstance(error, InvariantError) else error.exit_code
     except usage.UsageFault as error:
@@ -126,7 +128,7 @@ def _invoke(words: list[str]) -> None:
 def _report(error: Exception, *, debug: bool) -> None:
     """An exception that nobody foresaw."""
     if debug:
-        traceback.print_exception(error)
+        console.plain("".join(traceback.format_exception(error)).rstrip())
     how = "report what it printed" if debug else f"run it again with {DEBUG} and report that"
     console.error(f"{type(error).__name__}: {error}. This is a fault of schedbench: {how}")
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from schedbench.cli import console
+from schedbench.results.visible import visible
 
 if TYPE_CHECKING:
     from schedbench.runner.replay import Replay
@@ -25,7 +26,7 @@ class LiveLine:
 
     def show(self, text: str) -> None:
         if self.is_live:
-            sys.stderr.write(_ERASE + text[: _width()])
+            sys.stderr.write(_ERASE + visible(text, kept="")[: _width()])
             sys.stderr.flush()
 
     def clear(self) -> None:

@@ -63,13 +63,18 @@ class SweepProgress:
         from rich.table import Table
         from rich.text import Text
 
+        from schedbench.results.visible import visible
+
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in (*self.plan.axes, "TTFT p99", "output tokens/s", "preemptions"):
-            table.add_column(heading.replace("_", "-"), justify="right", no_wrap=True)
+            table.add_column(Text(heading.replace("_", "-")), justify="right", no_wrap=True)
         table.add_column("binding limit", no_wrap=True)
         for outcome in self._done[-self._rows() :]:
-            table.add_row(*_row(outcome), style="" if outcome.summary else "red")
-        return Group(table, Text(), Text(self.status(), "bright_black"))
+            table.add_row(
+                *(Text(visible(each, kept="")) for each in _row(outcome)),
+                style="" if outcome.summary else "red",
+            )
+        return Group(table, Text(), Text(visible(self.status(), kept=""), "bright_black"))
 
     def _rows(self) -> int:
         from shutil import get_terminal_size

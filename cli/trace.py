@@ -22,7 +22,7 @@ trace = typer.Typer(
 @trace.callback(invoke_without_command=True)
 def _alone(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        console.result(context.get_help())
+        console.page(context.get_help())
 
 
 trace.command("import", cls=Command)(of_groups(import_))

@@ -8,6 +8,7 @@ import typer
 
 from schedbench.cli.serve_args import refusal
 from schedbench.cli.values import OTHER_SPELLINGS, spellings
+from schedbench.errors import UsageError
 
 UsageFault: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for any command line it cannot read; it has no public name of its own."""
@@ -21,6 +22,16 @@ def explain(error: Exception, words: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "schedbench"
     return f"{_message(error, name)} (see `{path} --help`)"
+
+
+def refuse_no_text(words: Sequence[str]) -> None:
+    """Raises UsageError for a word that the locale cannot read: manifests and Arrow take UTF-8."""
+    for word in words:
+        if any("\ud800" <= each <= "\udfff" for each in word):
+            raise UsageError(
+                f"{word!r} is not text in the encoding of this locale; rename the file, or set "
+                "PYTHONUTF8=1 where its name is UTF-8"
+            )
 
 
 def as_typed(text: str, words: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from typing import TextIO
 
 import orjson
 
-from schedbench.results.sheet import Cell, Mark, Sheet, View
+from schedbench.results.sheet import Cell, Mark, Raw, Sheet, View
+from schedbench.results.visible import visible, visible_in_all, visible_json
 
 
 class Format(Enum):
@@ -27,30 +28,49 @@ def write_view(view: View, form: Format, file: TextIO) -> None:
 
             show(view, file)
         case Format.JSON:
-            file.write(as_json(view))
+            file.write(as_json(view, is_ascii=_lacks_letters(file)))
         case Format.CSV:
             file.write(as_csv(view))
         case Format.MD:
             file.write(as_markdown(view))
 
 
-def as_json(view: View) -> str:
-    """The view's data with its warnings; times in ns, shares as fractions."""
+def _lacks_letters(file: TextIO) -> bool:
+    encoding = getattr(file, "encoding", None)
+    return encoding is not None and not encoding.lower().startswith("utf")
+
+
+def as_json(view: View, *, is_ascii: bool = False) -> str:
+    """The view's data with its warnings; times in ns, shares as fractions.
+
+    What a terminal would obey stands as JSON's own escapes, so that the data is the same.
+    """
     data = view.data
     if isinstance(data, dict) and view.warnings:
         data = {**data, "warnings": list(view.warnings)}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    return orjson.dumps(data, option=options | orjson.OPT_SERIALIZE_NUMPY).decode()
+    options |= orjson.OPT_SERIALIZE_NUMPY
+    try:
+        text = orjson.dumps(data, option=options).decode()
+    except orjson.JSONEncodeError:  # a path that is no UTF-8
+        text = orjson.dumps(visible_in_all(data), option=options).decode()
+    return visible_json(text, is_ascii=is_ascii)
 
 
 def as_csv(view: View) -> str:
-    """The view's flat sheet: raw values, and nothing where there is none."""
+    """The view's flat sheet: raw values made visible, and nothing where there is none."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([heading.key or heading.title for heading in view.flat.headings])
     for row in view.flat.rows:
-        writer.writerow(["" if cell.raw is None else cell.raw for cell in row])
+        writer.writerow([_flat(cell.raw) for cell in row])
     return out.getvalue()
+
+
+def _flat(raw: Raw) -> Raw:
+    if raw is None:
+        return ""
+    return visible(raw) if isinstance(raw, str) else raw
 
 
 def as_markdown(view: View) -> str:

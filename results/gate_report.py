@@ -8,6 +8,7 @@ from schedbench.results.compare import PassDifference
 from schedbench.results.gate import Check, GateResult, Status
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import number, percent, scale_for
+from schedbench.results.visible import visible
 
 _MARKS = {Status.CHANGED: Mark.FAILED, Status.WORSE: Mark.FAILED, Status.BETTER: Mark.BETTER}
 _HEADINGS = (
@@ -115,7 +116,9 @@ def junit(name: str, result: GateResult) -> str:
         case = _case(suite, key)
         if key in failures:
             message, kind = failures[key]
-            ET.SubElement(case, "failure", message=message, type=kind).text = message
+            ET.SubElement(case, "failure", message=visible(message), type=kind).text = visible(
+                message
+            )
     return _document(suite)
 
 
@@ -129,18 +132,22 @@ def refused_junit(name: str, error: Exception) -> str:
     """JUnit XML of the same: one test case, with an error."""
     suite = _suite(name, tests=1, errors=1)
     kind = type(error).__name__
-    found = ET.SubElement(_case(suite, "gate"), "error", message=str(error), type=kind)
-    found.text = str(error)
+    found = ET.SubElement(_case(suite, "gate"), "error", message=visible(str(error)), type=kind)
+    found.text = visible(str(error))
     return _document(suite)
 
 
 def _suite(name: str, *, tests: int, failures: int = 0, errors: int = 0) -> ET.Element:
     counts = {"tests": tests, "failures": failures, "errors": errors, "skipped": 0, "time": 0}
-    return ET.Element("testsuite", {"name": name, **{k: str(v) for k, v in counts.items()}})
+    return ET.Element(
+        "testsuite", {"name": visible(name), **{k: str(v) for k, v in counts.items()}}
+    )
 
 
 def _case(suite: ET.Element, key: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=suite.get("name", ""), name=key, time="0")
+    return ET.SubElement(
+        suite, "testcase", classname=suite.get("name", ""), name=visible(key), time="0"
+    )
 
 
 def _document(suite: ET.Element) -> str:

@@ -1,9 +1,14 @@
-"""Tables as data, before anyone decides how they look: on a terminal, in Markdown, as CSV."""
+"""Tables as data, before anyone decides how they look: on a terminal, in Markdown, as CSV.
+
+Their text is made visible when they are made; `raw` and `data` are what programs read.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
+
+from schedbench.results.visible import visible
 
 
 class Mark(Enum):
@@ -28,6 +33,9 @@ class Cell:
     raw: Raw = None
     mark: Mark = Mark.PLAIN
 
+    def __post_init__(self) -> None:
+        _show(self, "text")
+
 
 @dataclass(frozen=True, slots=True)
 class Heading:
@@ -36,6 +44,9 @@ class Heading:
     title: str
     is_number: bool = True
     key: str = ""
+
+    def __post_init__(self) -> None:
+        _show(self, "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,9 @@ class Sheet:
     note: str = ""
     keys: int = 1
 
+    def __post_init__(self) -> None:
+        _show(self, "title", "note")
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -61,6 +75,17 @@ class View:
     flat: Sheet
     data: Any
     warnings: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        _show(self, "title")
+        object.__setattr__(self, "warnings", tuple(visible(each) for each in self.warnings))
+
+
+def _show(made: object, *names: str) -> None:
+    for name in names:
+        text = getattr(made, name)
+        if (shown := visible(text)) is not text:
+            object.__setattr__(made, name, shown)
 
 
 def facts(rows: Sequence[tuple[str, str]], title: str = "") -> Sheet:

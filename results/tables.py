@@ -18,6 +18,7 @@ from rich.text import Text
 
 from schedbench.results.fit import parts_that_fit
 from schedbench.results.sheet import Cell, Mark, Sheet, View
+from schedbench.results.visible import visible
 from schedbench.results.wrap import wrapped
 
 _STYLES: Final = {
@@ -133,7 +134,9 @@ def _table(sheet: Sheet) -> Table:
     )
     for heading in sheet.headings:
         table.add_column(
-            heading.title, justify="right" if heading.is_number else "left", no_wrap=True
+            Text(_one_line(heading.title)),
+            justify="right" if heading.is_number else "left",
+            no_wrap=True,
         )
     for row in sheet.rows:
         table.add_row(*map(_text, row))
@@ -155,4 +158,9 @@ def _facts(sheet: Sheet, sentences: int | None) -> Text:
 def _text(cell: Cell) -> Text:
     """A cell; the star of the best stands before it, so that numbers still align."""
     star = f"{Mark.BEST.value} " if cell.mark is Mark.BEST else ""
-    return Text(star + cell.text, _STYLES[cell.mark])
+    return Text(star + _one_line(cell.text), _STYLES[cell.mark])
+
+
+def _one_line(text: str) -> str:
+    """A cell has one line: no text from outside makes it look like another row."""
+    return visible(text, kept="")

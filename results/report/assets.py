@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from schedbench.errors import UsageError
+from schedbench.results.visible import visible, visible_in_all
 
 _FOLDER: Final = files("schedbench.results.report")
 _UPLOT: Final = ("vendor/uPlot.iife.min.js", "vendor/uPlot.min.css")
@@ -46,10 +47,17 @@ def _environment() -> Any:  # noqa: ANN401 - of a package that may be absent
     return Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
+        finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _finalized(value: Any) -> Any:  # noqa: ANN401 - whatever a template prints
+    """Text of the run; what is `safe` (styles, scripts, data) is ours or escaped already."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return visible(value) if is_text else value
 
 
 def _script(names: Sequence[str]) -> str:
@@ -68,7 +76,7 @@ def _sha256(text: str) -> str:
 
 def _as_data(data: Any) -> str:  # noqa: ANN401 - JSON
     """JSON that no text in it can end: `<`, `>` and `&` stand as escapes."""
-    text = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    text = orjson.dumps(visible_in_all(data), option=orjson.OPT_SERIALIZE_NUMPY).decode()
     for special in "<>&\u2028\u2029":
         text = text.replace(special, f"\\u{ord(special):04x}")
     return text

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from schedbench.results.report.request_phases import Phase, phases
 from schedbench.results.stored_run import StoredRun
+from schedbench.results.visible import visible_in_all
 
 Event = dict[str, Any]
 
@@ -51,7 +52,7 @@ def write_timeline(runs: Sequence[StoredRun], file: BinaryIO) -> int:
     for place, run in enumerate(runs):
         for event in _events(run, 2 * place + 1):
             file.write(b",\n" if count else b"\n")
-            file.write(orjson.dumps(event))
+            file.write(orjson.dumps(visible_in_all(event)))
             count += 1
     file.write(b"\n]}\n")
     return count
