@@ -20,6 +20,7 @@ from schedbench.results.report.pass_points import NOT_SHOWN
 from schedbench.results.report.run_page import held_text, run_page
 from schedbench.results.report.subject import Subject, Window
 from schedbench.results.stored_run import StoredRun
+from schedbench.results.visible import visible
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(1)>"'`&\u2028{{7*7}}"""
 
