@@ -80,7 +80,9 @@ class FreeBlockQueue:
 
     def append_n(self, block_ids: Sequence[int]) -> None:
         """Put blocks without a name behind all others of the front."""
-        self._front[:0] = reversed(block_ids)
+        self.num_in_front += len(block_ids)
+        if self.is_numbered:
+            self._front[:0] = reversed(block_ids)
 
     def append(self, table: BlockTable, spans: list[tuple[int, int]]) -> None:
         """Put own blocks of a table behind the tail, the last index first."""
