@@ -246,6 +246,7 @@ def express_configs(draw: st.DrawFn) -> SchedulerConfig:
     return SchedulerConfig(
         vllm_version=draw(st.sampled_from(sorted(RELEASES))),
         max_num_batched_tokens=draw(st.sampled_from([40, 64, 200])) if chunked else 200,
+        max_num_scheduled_tokens=draw(st.sampled_from([None, None, 40, 90])) if chunked else None,
         max_num_seqs=draw(st.sampled_from([2, 5, 40])),
         max_model_len=draw(st.sampled_from([100, 160])),
         enable_chunked_prefill=chunked,

@@ -118,6 +118,18 @@ def tables_agree(trace: Trace, watch: Watch, run: Run) -> Iterator[str]:
     evictions = total(passes, "preempted") + len(unreported), total(requests, "preemptions")
     thrown = total(passes, "preempted_tokens") + lost, total(requests, "preempted_tokens")
     same += [("preemptions", *evictions), ("preempted tokens", *thrown)]
+    in_summary = {
+        "preempted": passes,
+        "preempted_by_reset": passes,
+        "preempted_tokens": passes,
+        "prefix_hit_tokens": passes,
+        "recomputed_tokens": requests,
+        "resumed_cached_tokens": requests,
+    }
+    same += [
+        (f"{name} of the summary", total(rows, name), run.summary[name])
+        for name, rows in in_summary.items()
+    ]
     for name, left, right in same:
         if left != right:
             yield f"{name}: {left} in the pass log, {right} in the requests table"
