@@ -36,11 +36,12 @@ def check_gpu(
     Each row is on disk before the next one begins. Exit code 1 if a row about correctness fails;
     a row about speed that misses its bound fails only itself.
     """
-    require_torch("check-gpu")
     from schedbench.runner.durations import parse_duration
-    from schedbench.runner.torch.check import check_gpu as check
 
     limit_s = parse_duration(limit, "--limit") / 1e9
+    require_torch("check-gpu")
+    from schedbench.runner.torch.check import check_gpu as check
+
     table = check(out, device=device, limit_s=limit_s, rehearsal=rehearsal, say=console.result)
     console.note(f"results: {out / 'check.json'}, {out / 'check.parquet'}")
     if table.has_failed:

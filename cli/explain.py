@@ -118,6 +118,10 @@ class Replaying:
     ] = True
     jobs: Jobs = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError, also where no replay is needed."""
+        workers_of(self.jobs)
+
     @property
     def workers(self) -> int | None:
         return workers_of(self.jobs)

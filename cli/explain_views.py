@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from schedbench.bounds import INDEX
 from schedbench.cli.progress import LiveLine, ReplayProgress
 from schedbench.cli.values import parse_count
 from schedbench.errors import SchedbenchError
@@ -56,7 +57,7 @@ def of_pass(run: "StoredRun", typed: str, replaying: "Replaying") -> "View":
     from schedbench.results.explain.one_pass_view import one_pass_view
     from schedbench.runner.explain.one_pass import PassWatcher, one_pass_of
 
-    watcher = PassWatcher(parse_count(typed, "--pass"))
+    watcher = PassWatcher(parse_count(typed, "--pass", INDEX))
     return one_pass_view(one_pass_of(watcher, watched(rerun_of(run, replaying.trace), watcher)))
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from schedbench.bounds import ROWS, SEED, SHARE
 from schedbench.cli import console
 from schedbench.cli.options import Load, Window
 from schedbench.cli.reading import Reading, import_options, notes_of
-from schedbench.cli.values import parse_count, parse_optional_count, parse_share
+from schedbench.cli.values import parse_count, parse_number, parse_optional_count
 from schedbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def cut(trace: "Trace", window: Window) -> "Trace":
         trace,
         from_ns=_duration(window.from_, "--from"),
         to_ns=_duration(window.to, "--to"),
-        limit=parse_optional_count(window.limit, "--limit"),
+        limit=parse_optional_count(window.limit, "--limit", ROWS),
     )
     return replace(part, path=trace.path)  # what it was cut from; provenance says how
 
@@ -84,9 +85,12 @@ def replay_options(load: Load, **more: Any) -> "ReplayOptions":  # noqa: ANN401 
     from schedbench.runner.events import read_events
     from schedbench.runner.run import ReplayOptions
     from schedbench.workloads.too_long import TooLong
+    from schedbench.workloads.transform import parse_speedup
 
+    if "speedup" in more:
+        parse_speedup(more["speedup"])
     if load.spec_acceptance is not None:
-        more["spec_acceptance"] = parse_share(load.spec_acceptance, "--spec-acceptance")
+        more["spec_acceptance"] = parse_number(load.spec_acceptance, "--spec-acceptance", SHARE)
     return ReplayOptions(
         arrivals=load.arrivals.value,
         think_ns=_duration(load.think_time, "--think-time"),
@@ -94,7 +98,7 @@ def replay_options(load: Load, **more: Any) -> "ReplayOptions":  # noqa: ANN401 
         warmup_ns=_duration(load.warmup, "--warmup") or 0,
         slo_ns=parse_slo(load.slo) if load.slo else None,
         events=read_events(load.events) if load.events else (),
-        seed=parse_count(load.seed, "--seed"),
+        seed=parse_count(load.seed, "--seed", SEED),
         command_line=["schedbench", *sys.argv[1:]],
         **more,
     )

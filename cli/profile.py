@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from schedbench.bounds import COUNT, SEED, ZIPF
 from schedbench.cli import console
+from schedbench.cli.values import parse_count, parse_number, parse_optional, parse_value
 from schedbench.errors import UsageError
 
 MODEL, LIMITS, OUTPUT = "Model and device", "Limits of a pass", "Output"
@@ -48,7 +50,7 @@ Weights = Annotated[
     ),
 ]
 Zipf = Annotated[
-    float,
+    str,
     typer.Option(
         metavar="EXPONENT",
         help="How unevenly tokens go to a mixture's experts; 0 is as the router says.",
@@ -57,27 +59,27 @@ Zipf = Annotated[
 ]
 Eager = Annotated[bool, typer.Option("--eager", help="Capture no graphs.", rich_help_panel=MODEL)]
 Tokens = Annotated[
-    int, typer.Option("--max-num-batched-tokens", metavar="N", rich_help_panel=LIMITS)
+    str, typer.Option("--max-num-batched-tokens", metavar="N", rich_help_panel=LIMITS)
 ]
-Seqs = Annotated[int, typer.Option("--max-num-seqs", metavar="N", rich_help_panel=LIMITS)]
+Seqs = Annotated[str, typer.Option("--max-num-seqs", metavar="N", rich_help_panel=LIMITS)]
 ModelLen = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--max-model-len", metavar="N", show_default="the model's", rich_help_panel=LIMITS
     ),
 ]
 Blocks = Annotated[
-    int | None,
+    str | None,
     typer.Option("--num-gpu-blocks", metavar="N", show_default="what fits", rich_help_panel=LIMITS),
 ]
 HeldOut = Annotated[
-    int,
+    str,
     typer.Option(
         metavar="N", help="Passes of a trace to check the fit on.", rich_help_panel=OUTPUT
     ),
 ]
 Seed = Annotated[
-    int, typer.Option(metavar="N", help="Seed of grid and trace.", rich_help_panel=OUTPUT)
+    str, typer.Option(metavar="N", help="Seed of grid and trace.", rich_help_panel=OUTPUT)
 ]
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Where profile and passes go.", rich_help_panel=OUTPUT)
@@ -91,14 +93,14 @@ def profile(
     dtype: Dtype = None,
     attention: Attention = "auto",
     weights: Weights = None,
-    zipf: Zipf = 0.0,
+    zipf: Zipf = "0",
     eager: Eager = False,
-    max_num_batched_tokens: Tokens = 8192,
-    max_num_seqs: Seqs = 512,
+    max_num_batched_tokens: Tokens = "8192",
+    max_num_seqs: Seqs = "512",
     max_model_len: ModelLen = None,
     num_gpu_blocks: Blocks = None,
-    held_out: HeldOut = 300,
-    seed: Seed = 0,
+    held_out: HeldOut = "300",
+    seed: Seed = "0",
     out: Out = Path("profiles"),
 ) -> None:
     """Measure a grid of passes on this device, fit the latency model, check it on other passes.
@@ -108,6 +110,17 @@ def profile(
     The profile is written as JSON, and every measured pass as Parquet beside it. `schedbench
     replay --profile FILE` uses it anywhere.
     """
+    limits = {
+        "max_num_batched_tokens": parse_value("max_num_batched_tokens", max_num_batched_tokens),
+        "max_num_seqs": parse_value("max_num_seqs", max_num_seqs),
+        "max_model_len": parse_optional("max_model_len", max_model_len),
+        "num_gpu_blocks": parse_optional("num_gpu_blocks", num_gpu_blocks),
+    }
+    num_held_out, first = (
+        parse_count(held_out, "--held-out", COUNT),
+        parse_count(seed, "--seed", SEED),
+    )
+    exponent = parse_number(zipf, "--zipf", ZIPF)
     require_torch("profile")
     from schedbench.runner.model_config import load_model
     from schedbench.runner.torch.build import EngineOptions
@@ -120,10 +133,7 @@ def profile(
         spec,
         target,
         str(choose_dtype(dtype, target)).removeprefix("torch."),
-        max_num_batched_tokens=max_num_batched_tokens,
-        max_num_seqs=max_num_seqs,
-        max_model_len=max_model_len,
-        num_gpu_blocks=num_gpu_blocks,
+        **limits,
     )
     options = EngineOptions(
         model,
@@ -132,10 +142,12 @@ def profile(
         attention,  # type: ignore[arg-type]
         weights,
         eager,
-        seed=seed,
-        zipf=zipf,
+        seed=first,
+        zipf=exponent,
     )
-    measured = measure(options, config, out, seed=seed, num_held_out=held_out, say=console.note)
+    measured = measure(
+        options, config, out, seed=first, num_held_out=num_held_out, say=console.note
+    )
     found = measured.profile
     for name, errors in (("grid", found.fit), ("held out", found.held_out)):
         if errors is not None:

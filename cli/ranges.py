@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from schedbench.cli.values import kind_of, parse_count, parse_value
+from schedbench.cli.values import kind_of, parse_value
 from schedbench.errors import UsageError
 from schedbench.sched.config import option_of
 
 FORMS = "write a list (64,128,256) or a range (64:256:+64, 2048:16384:x2)"
 MOST_VALUES = 1000
+LARGEST_STEP = 10**12
 _PARTS = 3
 
 
@@ -53,28 +54,32 @@ def _values(part: str, option: str, kind: object, parse: Callable[[str], Any]) -
         return [parse(words[0] if len(words) == 1 else part)]
     if len(words) != _PARTS:
         raise UsageError(f"{option}: {part!r} has no step; {FORMS}")
-    start, end = (_number(word, option, kind) for word in words[:2])
+    start, end = (_number(word, option, parse) for word in words[:2])
     numbers = list(_range(start, end, words[2], f"{option}: {part!r}"))
     if kind is int and any(number % 1 for number in numbers):
         raise UsageError(f"{option}: {part!r} comes upon fractions; take another step")
     return [parse(f"{number.normalize():f}") for number in numbers]
 
 
-def _number(word: str, option: str, kind: object) -> Decimal:
-    if kind is int:
-        return Decimal(parse_count(word, option))
+def _number(word: str, option: str, parse: Callable[[str], Any]) -> Decimal:
     try:
-        return Decimal(word)
+        number = Decimal(str(parse(word)))
     except InvalidOperation:
         raise UsageError(f"{option}: {word!r} is no number; {FORMS}") from None
+    if not number.is_finite():
+        raise UsageError(f"{option}: {word!r} is no finite number; {FORMS}")
+    return number
 
 
 def _range(start: Decimal, end: Decimal, step: str, where: str) -> Iterator[Decimal]:
     sign, digits = step[:1], step[1:]
     try:
         size = Decimal(digits if sign in ("+", "x") else "")
+        is_step = abs(size) < LARGEST_STEP  # raises for a NaN
     except InvalidOperation:
-        raise UsageError(f"{where}: the step {step!r} is not +N or xN; {FORMS}") from None
+        is_step = False
+    if not is_step:
+        raise UsageError(f"{where}: the step {step!r} is not +N or xN; {FORMS}")
     grows = (sign == "+" and size > 0) or (sign == "x" and size > 1 and start > 0)
     if not grows or start > end:
         raise UsageError(

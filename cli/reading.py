@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schedbench.bounds import SEED, SOME
 from schedbench.cli.values import parse_count, parse_optional_count
 
 if TYPE_CHECKING:
@@ -143,11 +144,13 @@ def import_options(reading: Reading) -> "ImportOptions":
         strict_order=reading.strict_order,
         dedupe_ids=reading.dedupe_ids.value if reading.dedupe_ids else None,
         spread=reading.spread,
-        seed=parse_count(reading.spread_seed, "--spread-seed"),
+        seed=parse_count(reading.spread_seed, "--spread-seed", SEED),
         tz=reading.tz,
         time_unit=reading.time_unit.value if reading.time_unit else None,
-        hash_block_tokens=parse_optional_count(reading.hash_block_tokens, "--hash-block-tokens"),
-        tokens_per_image=parse_optional_count(reading.tokens_per_image, "--tokens-per-image"),
+        hash_block_tokens=parse_optional_count(
+            reading.hash_block_tokens, "--hash-block-tokens", SOME
+        ),
+        tokens_per_image=parse_optional_count(reading.tokens_per_image, "--tokens-per-image", SOME),
         mapping=parse_mapping(reading.map) if reading.map else {},
     )
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
+from schedbench.bounds import GPUS as GPUS_OF_A_MODEL
+from schedbench.bounds import PART, ZIPF
 from schedbench.cli import console
 from schedbench.cli.command import option
 from schedbench.cli.decisions import parse_names
@@ -155,15 +157,17 @@ def parse_serving(name: str, value: Any) -> Any:  # noqa: ANN401 - by the field'
     """One value of a field. Raises UsageError."""
     match name:
         case "tensor_parallel_size":
-            return parse_count(value, spelling(name))
-        case "gpu_memory_utilization" | "zipf":
-            return parse_number(value, spelling(name))
+            return parse_count(value, spelling(name), GPUS_OF_A_MODEL)
+        case "gpu_memory_utilization":
+            return parse_number(value, spelling(name), PART)
+        case "zipf":
+            return parse_number(value, spelling(name), ZIPF)
     return value
 
 
 def _values(name: str, value: Any) -> list[Any]:  # noqa: ANN401
     if name not in VARIED:
-        return [value]
+        return [parse_serving(name, value)]
     match name:
         case "cost":
             return parse_costs(value)

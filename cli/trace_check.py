@@ -7,9 +7,9 @@ import typer
 from schedbench.cli.inputs import Input
 from schedbench.cli.options import Printing, Window
 from schedbench.cli.reading import Reading
-from schedbench.cli.trace_describe import MaxModelLen
+from schedbench.cli.trace_describe import CONTEXT, MaxModelLen
 from schedbench.cli.trace_files import TraceToRead
-from schedbench.cli.values import parse_count
+from schedbench.cli.values import parse_optional_count
 
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything looks odd.")]
 
@@ -32,7 +32,7 @@ def check(
     from schedbench.workloads.describe import describe as describe_trace
 
     loaded = Input(trace, reading, window).load()
-    most = None if max_model_len is None else parse_count(max_model_len, "--max-model-len")
+    most = parse_optional_count(max_model_len, "--max-model-len", CONTEXT)
     found = describe_trace(loaded, max_model_len=most)
     odd = len(found.findings)
     verdict = f"{odd} thing{'s'[: odd != 1]} look{'s'[: odd == 1]} odd" if odd else "nothing is odd"

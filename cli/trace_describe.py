@@ -4,10 +4,13 @@ from typing import Annotated
 
 import typer
 
+from schedbench.bounds import INT32_MAX, SOME, Bounds
 from schedbench.cli.inputs import Input
 from schedbench.cli.options import Printing, TraceFile, Window
 from schedbench.cli.reading import Reading
-from schedbench.cli.values import parse_count
+from schedbench.cli.values import parse_count, parse_optional_count
+
+CONTEXT = Bounds(2, INT32_MAX)  # a prompt token and an output token
 
 BlockSize = Annotated[
     str, typer.Option(metavar="N", help="Tokens in a KV block, for what prefix caching can save.")
@@ -41,10 +44,8 @@ def describe(
     loaded = Input(trace, reading, window).load()
     found = describe_trace(
         loaded,
-        block_size=parse_count(block_size, "--block-size"),
-        max_model_len=None
-        if max_model_len is None
-        else parse_count(max_model_len, "--max-model-len"),
+        block_size=parse_count(block_size, "--block-size", SOME),
+        max_model_len=parse_optional_count(max_model_len, "--max-model-len", CONTEXT),
     )
     print_view(described(loaded, found), printing.chosen)
     for finding in found.findings:

@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from schedbench.bounds import PART, SEED, SOME
 from schedbench.cli.inputs import Input
 from schedbench.cli.options import TRACE, Printing, Window
 from schedbench.cli.reading import Reading
 from schedbench.cli.trace_files import Target, TraceToRead
-from schedbench.cli.values import parse_count, parse_number
+from schedbench.cli.values import parse_count, parse_number, parse_optional_count
+from schedbench.errors import UsageError
 
 Speedup = Annotated[
     str,
@@ -27,7 +29,10 @@ Thin = Annotated[
         rich_help_panel=TRACE,
     ),
 ]
-Seed = Annotated[str, typer.Option(metavar="N", help="Seed of --thin.", rich_help_panel=TRACE)]
+Seed = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Seed of --thin.", show_default="0", rich_help_panel=TRACE),
+]
 Repeat = Annotated[
     str | None,
     typer.Option(
@@ -44,7 +49,7 @@ def slice_(
     trace: TraceToRead,
     window: Window,
     thin: Thin = None,
-    seed: Seed = "0",
+    seed: Seed = None,
     speedup: Speedup = "1",
     repeat: Repeat = None,
     reading: Reading,
@@ -60,13 +65,18 @@ def slice_(
     from schedbench.workloads import repeat as repeating
     from schedbench.workloads import transform
 
+    first = parse_optional_count(seed, "--seed", SEED)
+    if thin is None and first is not None:
+        raise UsageError(
+            f"--seed {first} would have no effect without --thin; give that too, or leave it out"
+        )
     target.check()
     cut = Input(trace, reading, window).load()
     if thin is not None:
-        cut = transform.thin(cut, parse_number(thin, "--thin"), parse_count(seed, "--seed"))
+        cut = transform.thin(cut, parse_number(thin, "--thin", PART), 0 if first is None else first)
     if transform.parse_speedup(speedup) != 1:
         cut = transform.scale(cut, speedup)
     if repeat is not None:
-        cut = repeating.repeat(cut, parse_count(repeat, "--repeat"))
+        cut = repeating.repeat(cut, parse_count(repeat, "--repeat", SOME))
     target.write(cut)
     print_view(written_view(cut, target.file), printing.chosen)

@@ -1,10 +1,12 @@
 """`schedbench trace synth`: traffic that was never recorded."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from schedbench.bounds import SEED, SOME, Bounds
 from schedbench.cli.options import Printing
 from schedbench.cli.trace_files import Target
 from schedbench.cli.values import parse_count
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from schedbench.workloads.generators.lengths import LengthModel
     from schedbench.workloads.generators.workload import Sessions, Workload
 
+MOST_REQUESTS = Bounds(1, 100_000_000)  # some 50 bytes a row while they are drawn
+Read = TypeVar("Read")
 TRAFFIC, SESSIONS = "Traffic", "Sessions"
 
 
@@ -106,17 +110,29 @@ def _workload(traffic: Traffic) -> "Workload":
     from schedbench.workloads.generators.workload import Workload
 
     return Workload(
-        requests=parse_count(traffic.requests, "--requests"),
-        seed=parse_count(traffic.seed, "--seed"),
-        arrivals=parse_arrivals(traffic.arrivals),
+        requests=parse_count(traffic.requests, "--requests", MOST_REQUESTS),
+        seed=parse_count(traffic.seed, "--seed", SEED),
+        arrivals=_read("--arrivals", parse_arrivals, traffic.arrivals),
         lengths=_lengths(traffic),
-        prefixes=parse_prefixes(traffic.prefixes) if traffic.prefixes else None,
+        prefixes=_read_given("--prefixes", parse_prefixes, traffic.prefixes),
         sessions=_sessions(traffic),
-        hash_block_tokens=parse_count(traffic.hash_block_tokens, "--hash-block-tokens"),
-        priority=parse_choice(traffic.priority) if traffic.priority else None,
-        client=parse_choice(traffic.client) if traffic.client else None,
-        lora=parse_choice(traffic.lora) if traffic.lora else None,
+        hash_block_tokens=parse_count(traffic.hash_block_tokens, "--hash-block-tokens", SOME),
+        priority=_read_given("--priority", parse_choice, traffic.priority),
+        client=_read_given("--client", parse_choice, traffic.client),
+        lora=_read_given("--lora", parse_choice, traffic.lora),
     )
+
+
+def _read(option: str, parse: Callable[[str], Read], text: str) -> Read:
+    """Parse what was typed; an error names the option too."""
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _read_given(option: str, parse: Callable[[str], Read], text: str | None) -> Read | None:
+    return None if text is None else _read(option, parse, text)
 
 
 def _lengths(traffic: Traffic) -> "LengthModel":
@@ -126,7 +142,10 @@ def _lengths(traffic: Traffic) -> "LengthModel":
 
     if traffic.lengths_of is not None:
         return Empirical(load_trace(traffic.lengths_of))
-    return Lengths(parse_distribution(traffic.prompt), parse_distribution(traffic.output))
+    return Lengths(
+        _read("--prompt", parse_distribution, traffic.prompt),
+        _read("--output", parse_distribution, traffic.output),
+    )
 
 
 def _sessions(traffic: Traffic) -> "Sessions | None":
@@ -137,10 +156,9 @@ def _sessions(traffic: Traffic) -> "Sessions | None":
         if traffic.think_ms or traffic.followup:
             raise UsageError("--think-ms and --followup are of conversations: give --turns too")
         return None
-    defaults = Sessions()
-    think, followup = traffic.think_ms, traffic.followup
+    think = _read_given("--think-ms", parse_distribution, traffic.think_ms)
     return Sessions(
-        turns=parse_distribution(traffic.turns),
-        think_ms=parse_distribution(think) if think else defaults.think_ms,
-        followup=parse_distribution(followup) if followup else None,
+        turns=_read("--turns", parse_distribution, traffic.turns),
+        think_ms=Sessions().think_ms if think is None else think,
+        followup=_read_given("--followup", parse_distribution, traffic.followup),
     )

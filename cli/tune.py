@@ -68,13 +68,14 @@ class Searching:
         ),
     ] = "0"
     attain: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SHARE",
             help="Of max-rate: the share of requests that must be within --slo.",
+            show_default="0.99",
             rich_help_panel=SEARCH,
         ),
-    ] = "0.99"
+    ] = None
     jobs: Jobs = None
     resume: Annotated[
         Path | None,
@@ -144,6 +145,11 @@ def tune(
         raise UsageError(
             f"--goal {searching.goal.value} is about an SLO: give one, such as --slo "
             f"ttft:500ms,tpot:50ms{hint(searching.resume)}"
+        )
+    if searching.attain is not None and searching.goal is not GoalName.MAX_RATE:
+        raise UsageError(
+            f"--attain {searching.attain} is of --goal max-rate and would have no effect with "
+            f"--goal {searching.goal.value}; leave it out"
         )
     if sum((storing.no_store, storing.out is not None, searching.resume is not None)) > 1:
         raise UsageError("--out, --resume and --no-store exclude each other: give one")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schedbench.bounds import SEED, SHARE, SOME
 from schedbench.cli import console
 from schedbench.cli.again import hint
 from schedbench.cli.jobs import workers_of
@@ -12,7 +13,7 @@ from schedbench.cli.progress import LiveLine
 from schedbench.cli.release import named
 from schedbench.cli.serve_line import serve_line, without_flag
 from schedbench.cli.sweep_end import IN_PLACE
-from schedbench.cli.values import parse_count, parse_share, parse_some, show_value, shown_option
+from schedbench.cli.values import parse_count, parse_number, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from schedbench.runner.tune.max_rate import Rate, RateSearch
     from schedbench.runner.tune.search import Search, Tried
 
+ATTAIN = 0.99  # of the requests
 MOST_REASONS = 3  # told where no point finished
 
 
@@ -71,8 +73,8 @@ def _search(task: "Task") -> "Search":
             f"as --enable-chunked-prefill on,off{hint(task.searching.resume)}"
         )
     searching = task.searching
-    seed = parse_count(searching.search_seed, "--search-seed")
-    replays = parse_some(searching.replays, "--replays")
+    seed = parse_count(searching.search_seed, "--search-seed", SEED)
+    replays = parse_count(searching.replays, "--replays", SOME)
     goal = searching.goal.goal
     problem = Problem(task.trace, task.space, goal, task.plan, _folder(task))
     memory = Memory(task.space, problem.root, maximizes=goal.maximizes, seed=seed)
@@ -182,7 +184,8 @@ def find_rate(task: "Task", printing: Printing) -> None:
             f"--goal max-rate takes flags as they are, and {shown_option(next(iter(task.space)))} "
             "has several values: search with another goal first, then give the winner"
         )
-    attain = parse_share(task.searching.attain, "--attain")
+    typed = task.searching.attain
+    attain = ATTAIN if typed is None else parse_number(typed, "--attain", SHARE)
     line, root = LiveLine(), _folder(task)
     search = RateSearch(task.trace, task.plan, attain, root)
     search.told = lambda now: line.show(_rate_progress(now))

@@ -2,11 +2,13 @@
 
 import re
 from dataclasses import fields
+from fractions import Fraction
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from schedbench.bounds import Bounds, shortened
 from schedbench.errors import UsageError
-from schedbench.sched.config import SchedulerConfig, option_of
+from schedbench.sched.config import RANGES, SchedulerConfig, option_of
 
 FLAGS = {each.name: each for each in fields(SchedulerConfig)}
 """The fields of SchedulerConfig by name."""
@@ -28,9 +30,14 @@ _DEFAULT_OF = {
     "model and GPU": "llama-3.1-8b on an H100",
 }
 _HINTS = get_type_hints(SchedulerConfig)
-_COUNT = re.compile(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])")
-_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_COUNT = re.compile(r"(-?\d+(?:\.\d+(?=[kmgt]))?)([KMGTkmgt]?)")
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40} | {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+}
+MOST_DIGITS = 40  # of a number that is looked at further; any longer one is out of all bounds
 
 
 def spellings(name: str) -> list[str]:
@@ -63,17 +70,22 @@ def choices_of(name: str) -> tuple[str, ...]:
 
 
 def parse_value(name: str, text: str) -> Any:  # noqa: ANN401 - by the flag's type
-    """The value of a flag from its text. Raises UsageError naming flag, text and form."""
+    """The value of a flag from its text. Raises UsageError naming flag, text and form or range."""
     kind, option = kind_of(name), option_of(name)
     if kind is bool:
         return parse_switch(text, option)
     if kind is int:
-        return parse_count(text, option)
+        return parse_count(text, option, RANGES[name])
     if kind is float:
-        return parse_number(text, option)
+        return parse_number(text, option, RANGES[name])
     if (words := choices_of(name)) and text not in words:
         raise UsageError(f"{option}: {text!r} is not one of {', '.join(words)}")
     return text
+
+
+def parse_optional(name: str, text: str | None) -> Any:  # noqa: ANN401 - by the flag's type
+    """The value of a flag that need not be given."""
+    return None if text is None else parse_value(name, text)
 
 
 def parse_switch(text: str, option: str) -> bool:
@@ -82,46 +94,42 @@ def parse_switch(text: str, option: str) -> bool:
     return SWITCH_WORDS[text.lower()]
 
 
-def parse_count(text: str, option: str) -> int:
-    """A whole number; `2k` is 2,000 and `2K` 2,048, as vLLM reads them."""
+def parse_count(text: str, option: str, bounds: Bounds) -> int:
+    """A whole number; `2k` is 2,000 and `2K` 2,048, as vLLM reads them.
+
+    Raises:
+        UsageError: no whole number, or one out of bounds; it names option, text and bounds.
+    """
     typed = text.strip().replace("_", "")
-    if _COUNT.fullmatch(typed.removeprefix("-")) and typed.startswith("-"):
-        raise UsageError(f"{option}: {text} is below 0, and this is a count; write one such as 8")
     match = _COUNT.fullmatch(typed)
     if match is None:
         raise UsageError(
-            f"{option}: {text!r} is no whole number; write 2048, 2k (2,000) or 2K (2,048)"
+            f"{option}: {shortened(text)!r} is no whole number; write one {bounds}, such as 2048, "
+            "2k (2,000) or 2K (2,048)"
         )
-    if match[1] is not None:
-        return int(match[1]) * _BINARY[match[2]]
-    return int(float(match[3]) * _DECIMAL[match[4]])
+    if len(typed) > MOST_DIGITS:
+        raise UsageError(f"{option} is {shortened(text)}: it must be {bounds}")
+    exact = Fraction(match[1]) * _SIZES[match[2]]
+    if exact % 1:
+        raise UsageError(f"{option}: {text!r} is {float(exact)}, which is no whole number")
+    bounds.check(int(exact), option, text)
+    return int(exact)
 
 
-def parse_some(text: str, option: str) -> int:
-    """A count of 1 or more."""
-    count = parse_count(text, option)
-    if count < 1:
-        raise UsageError(f"{option}: {text} is too few; write 1 or more")
-    return count
+def parse_optional_count(text: str | None, option: str, bounds: Bounds) -> int | None:
+    return None if text is None else parse_count(text, option, bounds)
 
 
-def parse_optional_count(text: str | None, option: str) -> int | None:
-    return None if text is None else parse_count(text, option)
-
-
-def parse_number(text: str, option: str) -> float:
+def parse_number(text: str, option: str, bounds: Bounds) -> float:
+    """A number with a point. Raises UsageError as `parse_count` does."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise UsageError(f"{option}: {text!r} is no number; write one such as 0.05") from None
-
-
-def parse_share(text: str, option: str) -> float:
-    """A number from 0 to 1."""
-    share = parse_number(text, option)
-    if not 0 <= share <= 1:
-        raise UsageError(f"{option}: {text} is no share; write a number from 0 to 1, such as 0.7")
-    return share
+        raise UsageError(
+            f"{option}: {shortened(text)!r} is no number; write one {bounds}, such as 0.05"
+        ) from None
+    bounds.check(number, option, text)
+    return number
 
 
 def default_text(name: str) -> str | bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schedbench.bounds import SEED, SOME
 from schedbench.cli import console
 from schedbench.cli.configure import settle
 from schedbench.cli.flags import Flags
@@ -128,11 +129,9 @@ def _verify_random(
 ) -> None:
     from schedbench.cli.live import verify_random
 
-    count = 0 if fuzz.startswith("-") else parse_count(fuzz, "--fuzz")
-    if count < 1:
-        raise UsageError(f"--fuzz: {fuzz} cases compare nothing; write a number from 1 on")
+    count = parse_count(fuzz, "--fuzz", SOME)
     chosen = list(FEATURES) if features is None else read_features(features)
-    _exit_unless(verify_random(parse_count(seed, "--seed"), count, chosen, failing, flags))
+    _exit_unless(verify_random(parse_count(seed, "--seed", SEED), count, chosen, failing, flags))
 
 
 def _verify_trace(

@@ -524,7 +524,7 @@ RUNS = (
         "B24: a speedup that is none",
         f"replay log.csv {LOGICAL} --speedup 0",
         2,
-        ("speedup 0 must be above 0; 2 means twice as fast",),
+        ("--speedup is 0: it must be from 0.000001 to 1000000; 2 means twice as fast",),
     ),
     Run(
         "B25: a window with nothing in it",

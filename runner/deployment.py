@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from schedbench.bounds import GPUS, PART, ZIPF
 from schedbench.errors import UsageError
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.batch_defaults import BatchDefaults, batch_defaults
@@ -87,6 +88,13 @@ class Deployment:
             raise UsageError(f"--runner {self.runner}: it is clock, model or torch")
         if self.dtype is not None and self.dtype not in DTYPE_BYTES:
             raise UsageError(f"--dtype {self.dtype}: it is one of {', '.join(DTYPE_BYTES)}")
+        if self.cost is not None:
+            parse_cost(self.cost)
+        GPUS.check(self.tensor_parallel_size, "--tensor-parallel-size")
+        if self.gpu_memory_utilization is not None:
+            PART.check(self.gpu_memory_utilization, "--gpu-memory-utilization")
+        if self.zipf is not None:
+            ZIPF.check(self.zipf, "--zipf")
         self._check_sources()
         self._check_parts()
 
@@ -98,7 +106,7 @@ class Deployment:
     def _check_sources(self) -> None:
         for owner, names in _MEANT_FOR.items():
             for name in names:
-                if getattr(self, name) and self.kind not in _readers(name):
+                if getattr(self, name) not in (None, False) and self.kind not in _readers(name):
                     raise UsageError(
                         f"{_option(name)} is of --runner {owner} and would have no effect "
                         f"{self._instead(owner)}"
@@ -183,7 +191,7 @@ class Deployment:
             dtype=self.dtype,
             attention=self.attention or "auto",
             weights=None if self.weights is None else Path(self.weights),
-            zipf=self.zipf or 0.0,
+            zipf=0.0 if self.zipf is None else self.zipf,
             frontend=self.frontend or "own",
             eager=self.enforce_eager,
             paranoid=self.paranoid,
@@ -210,6 +218,12 @@ class Deployment:
                 SchedulerConfig.num_gpu_blocks if planned is None else planned.num_gpu_blocks
             )
         return {name: settled[name] for name in DERIVED if name not in given}
+
+    @property
+    def utilization(self) -> float:
+        """The share of a GPU's memory that may be taken, given or vLLM's."""
+        given = self.gpu_memory_utilization
+        return DEFAULT_UTILIZATION if given is None else given
 
     def batch_limits(self, given: Mapping[str, Any]) -> dict[str, int]:
         """Longest sequence, most tokens and most requests of a pass, given or by vLLM's rules.
@@ -255,7 +269,7 @@ class Deployment:
             PoolRequest(
                 self.model_spec,
                 card,
-                self.gpu_memory_utilization or DEFAULT_UTILIZATION,
+                self.utilization,
                 dtype=self.weights_dtype,
                 block_size=given.get("block_size", SchedulerConfig.block_size),
                 tensor_parallel_size=self.tensor_parallel_size,

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from schedbench.bounds import SOME
 from schedbench.errors import UsageError
 from schedbench.runner.batch_defaults import batch_defaults
 from schedbench.runner.latency.hardware import GIB, Gpu, find_gpu
@@ -111,8 +112,7 @@ def plan_pool(request: PoolRequest, *, remedy: str = REMEDY) -> PoolPlan:
 
     `remedy`: what to do where nothing is left, by the options that the user has.
     """
-    if request.block_size < 1:
-        raise UsageError(f"--block-size is {request.block_size}: it must be at least 1")
+    SOME.check(request.block_size, "--block-size")
     block = _block_term(request)
     if request.num_gpu_blocks is not None:
         count = Term(

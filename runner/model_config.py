@@ -86,7 +86,7 @@ def _spec(config: dict[str, Any], name: str) -> ModelSpec:
         intermediate_size=config["intermediate_size"],
         vocab_size=config["vocab_size"],
         max_position_embeddings=config["max_position_embeddings"],
-        rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0),
+        rope_theta=_rope_theta(rope, config),
         rms_norm_eps=config["rms_norm_eps"],
         tie_word_embeddings=bool(config.get("tie_word_embeddings", False)),
         qkv_bias=family == "qwen2",
@@ -94,6 +94,12 @@ def _spec(config: dict[str, Any], name: str) -> ModelSpec:
         rope_scaling=_rope_scaling(rope),
         moe=_moe(config) if family in MIXTURES else None,
     )
+
+
+def _rope_theta(*places: dict[str, Any]) -> float:
+    """The first that is stated; 10,000 is what transformers takes where none is."""
+    stated = [each["rope_theta"] for each in places if each.get("rope_theta") is not None]
+    return float(stated[0]) if stated else 10000.0
 
 
 def _moe(config: dict[str, Any]) -> MoeSpec:

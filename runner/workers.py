@@ -107,7 +107,8 @@ def cores() -> int:
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+        count = os.cpu_count()
+        return 1 if count is None else count
 
 
 def _hold(path: str, known_path: str | None) -> None:

@@ -84,17 +84,18 @@ def _next_input(
     """Add a session's next input, or close it, unless the session is gone already."""
     if request.is_finished:
         return
+    closes = chunk["prompt_tokens"] == 0  # its lengths are read by nothing then
     add(
         Request(
             request.request_id,
-            num_prompt_tokens=chunk["prompt_tokens"] or 1,
-            max_tokens=chunk["output_tokens"] or 1,
+            num_prompt_tokens=1 if closes else chunk["prompt_tokens"],
+            max_tokens=max(1, chunk["output_tokens"]),
             eos_after=eos_after(chunk["output_tokens"], row.max_tokens),
             arrival_time=at_ns,
             identity=request.identity,
             priority=request.priority,
             client_index=request.client_index,
             lora_id=request.lora_id,
-            resumable=chunk["prompt_tokens"] > 0,
+            resumable=not closes,
         )
     )

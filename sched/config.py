@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from schedbench.errors import UnsupportedError, UsageError
 from schedbench.sched import behaviours as table
 from schedbench.sched import config_view
-from schedbench.sched.config_checks import check
+from schedbench.sched.config_checks import RANGES, check
 
 if TYPE_CHECKING:
     from schedbench.sched.config_view import Derived
 
 PARTIAL_PREFILL_SHARE = 0.04  # of max_model_len; vLLM 0.26.0 config/scheduler.py, lines 257-259
+
+__all__ = ["EAGLE_METHODS", "RANGES", "RELEASES", "SchedulerConfig", "option_of", "release_text"]
 
 RELEASES = tuple(table.RELEASES)  # those that are modelled, oldest first
 
@@ -316,12 +318,13 @@ class SchedulerConfig:
         """Known tokens past a chunk that the drafter reads: one, or one for each MTP module."""
         if not self.uses_eagle:
             return 0
-        return self.several_mtp_modules or 1
+        return max(1, self.several_mtp_modules)
 
     @cached_property
     def several_mtp_modules(self) -> int:
         """Known tokens that the modules of an mtp drafter read, if there are several; else 0."""
-        modules = min(self.mtp_layers or 1, self.num_speculative_tokens)
+        layers = 1 if self.mtp_layers is None else self.mtp_layers
+        modules = min(layers, self.num_speculative_tokens)
         several = self.behaviour.mtp_lookahead and self.spec_method == "mtp" and modules > 1
         return self.num_speculative_tokens if several else 0
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from operator import index
 from typing import TYPE_CHECKING
 
+from schedbench.bounds import COUNT, SHARE_BELOW_ONE, SOME, Bounds
 from schedbench.errors import UsageError
 from schedbench.sched.behaviours import releases_with, releases_without
 
@@ -18,25 +19,37 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "kv_role": (None, "kv_producer", "kv_consumer", "kv_both"),
     "kv_load_failure_policy": ("fail", "recompute"),
 }
-LOWEST = {
-    "max_num_batched_tokens": 1,
-    "max_num_scheduled_tokens": 0,
-    "max_num_seqs": 1,
-    "max_num_active_seqs": 1,
-    "max_model_len": 1,
-    "long_prefill_token_threshold": 0,
-    "max_num_partial_prefills": 1,
-    "max_long_partial_prefills": 1,
-    "prefill_schedule_interval": 1,
-    "num_gpu_blocks": 1,
-    "block_size": 1,
-    "max_loras": 1,
-    "pipeline_parallel_size": 1,
-    "num_speculative_tokens": 0,
-    "mtp_layers": 1,
-    "max_num_encoder_input_tokens": 0,
-    "encoder_cache_size": 0,
+MOST_BLOCKS = 100_000_000
+"""1.6 billion tokens in blocks of 16. The free queue of such a pool takes some 1 GB here."""
+
+MOST_STAGES = 1024
+"""Each stage is a pass in flight, whose state is kept."""
+
+MOST_DRAFTS = 1024
+"""Each draft is drawn."""
+
+RANGES: dict[str, Bounds] = {
+    "max_num_batched_tokens": SOME,
+    "max_num_scheduled_tokens": COUNT,
+    "max_num_seqs": SOME,
+    "max_num_active_seqs": SOME,
+    "max_model_len": SOME,
+    "long_prefill_token_threshold": COUNT,
+    "max_num_partial_prefills": SOME,
+    "max_long_partial_prefills": SOME,
+    "prefill_schedule_interval": SOME,
+    "num_gpu_blocks": Bounds(1, MOST_BLOCKS),
+    "block_size": SOME,
+    "watermark": SHARE_BELOW_ONE,
+    "max_loras": SOME,
+    "pipeline_parallel_size": Bounds(1, MOST_STAGES),
+    "num_speculative_tokens": Bounds(0, MOST_DRAFTS),
+    "mtp_layers": Bounds(1, MOST_DRAFTS),
+    "max_num_encoder_input_tokens": COUNT,
+    "encoder_cache_size": COUNT,
 }
+"""Every number among the flags, with what it may be in any release."""
+
 WHY_ABSENT = {
     "prefill_schedule_interval": "heeds it with data parallelism only",
 }
@@ -78,25 +91,20 @@ def _listed(releases: list[str]) -> str:
 
 
 def _ranges(config: SchedulerConfig) -> None:
-    for name, lowest in LOWEST.items():
+    for name, bounds in RANGES.items():
         value = getattr(config, name)
-        least = lowest
-        if name == "max_num_scheduled_tokens" and config.behaviour.config_scheduled_min:
-            least = 1
         if value is None:
             continue
-        try:
-            object.__setattr__(config, name, index(value))  # also where it is one of numpy's
-        except TypeError as error:
-            raise UsageError(
-                f"{_option(config, name)} is {value!r}: it is a whole number"
-            ) from error
-        if value < least:
-            raise UsageError(f"{_option(config, name)} is {value}: it must be at least {least}")
-    if not 0.0 <= config.watermark < 1.0:
-        raise UsageError(
-            f"--watermark is {config.watermark}: it is a share of the pool, from 0 to below 1"
-        )
+        if name != "watermark":
+            try:
+                value = index(value)  # also where it is one of numpy's
+            except TypeError as error:
+                raise UsageError(
+                    f"{_option(config, name)} is {value!r}: it is a whole number {bounds}"
+                ) from error
+            object.__setattr__(config, name, value)
+        least = name == "max_num_scheduled_tokens" and config.behaviour.config_scheduled_min
+        (SOME if least else bounds).check(value, _option(config, name))
     for name, known in CHOICES.items():
         if (value := getattr(config, name)) not in known:
             choices = ", ".join(str(each) for each in known if each is not None)

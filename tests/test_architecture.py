@@ -13,11 +13,11 @@ import schedbench
 PACKAGE = Path(schedbench.__file__).parent
 FOLDERS = ("cli", "sched", "runner", "workloads", "results")
 MAY_IMPORT = {
-    "cli": {"cli", "runner", "results", "workloads", "sched.config", "errors"},
-    "runner": {"runner", "sched", "results", "workloads", "errors"},
-    "sched": {"sched", "errors"},
-    "workloads": {"workloads", "errors"},
-    "results": {"results", "errors"},
+    "cli": {"cli", "runner", "results", "workloads", "sched.config", "bounds", "errors"},
+    "runner": {"runner", "sched", "results", "workloads", "bounds", "errors"},
+    "sched": {"sched", "bounds", "errors"},
+    "workloads": {"workloads", "bounds", "errors"},
+    "results": {"results", "bounds", "errors"},
 }
 HEAVY = {
     "torch": ("runner/torch/", "runner/vllm_backend.py"),  # vLLM's cache spec takes a torch dtype

@@ -34,7 +34,8 @@ class Exported:
 
 def export_timed_trace(trace: Trace, path: str | os.PathLike[str]) -> Exported:
     """Write the file; times are seconds. Raises OutputError when it cannot be written."""
-    block = trace.hash_block_tokens or _BLOCK_WITHOUT_IDS
+    block = trace.hash_block_tokens
+    block = _BLOCK_WITHOUT_IDS if block is None else block
     table = pa.table(
         {
             "timestamp": required(trace.table, "arrival_ns") / _NS_PER_S,

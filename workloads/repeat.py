@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schedbench.bounds import Bounds
 from schedbench.errors import UsageError
 from schedbench.workloads.arrays import ragged, required
 from schedbench.workloads.lists import map_items
@@ -17,6 +18,7 @@ from schedbench.workloads.trace import Trace
 Ids = npt.NDArray[np.integer[Any]]
 
 _LATEST_NS = 2**63 - 1
+MOST_ROWS = 100_000_000  # all rounds together; they are made in memory
 _PREFIX_IDS = ("hash_ids", "output_hash_ids")
 
 
@@ -27,8 +29,8 @@ def repeat(trace: Trace, times: int, *, gap_ns: int | None = None) -> Trace:
     hashes: it hits nothing that an earlier round left in a cache. Otherwise the second round would
     find every prompt cached, and measure that.
     """
-    if times < 1:
-        raise UsageError(f"repeat: {times} times is below 1")
+    most = max(1, MOST_ROWS // max(1, trace.num_requests))
+    Bounds(1, most).check(times, "--repeat")
     last = max(int(required(trace.table, name).max()) for name in _time_columns(trace))
     if gap_ns is None:
         gap_ns = last // max(trace.num_requests - 1, 1)

@@ -4,11 +4,13 @@ Time is cut, never invented: what is left begins at 0 again, and `epoch_ns` move
 stands in `repeat`, prompts beyond a model's context in `too_long`.
 """
 
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 
+from schedbench.bounds import PART, Bounds, shortened
 from schedbench.errors import UsageError
 from schedbench.workloads.arrays import Integers, integers, required
 from schedbench.workloads.generators.draws import Draws, Stream
@@ -16,6 +18,8 @@ from schedbench.workloads.rows import keep_rows, known_rows, replace_column
 from schedbench.workloads.trace import Trace
 
 _LATEST_NS = 2**63 - 1
+SPEEDUP = Bounds(0.000001, 1_000_000)
+MOST_DIGITS = 40
 _SECOND_NS = 1_000_000_000
 _UNITS_NS = {
     "h": 3600 * _SECOND_NS,
@@ -49,7 +53,7 @@ def slice_trace(
         )
     if limit is not None:
         if not 1 <= limit <= held:
-            raise UsageError(f"limit {limit}: the window holds {held} requests; use 1 to {held}")
+            raise UsageError(f"--limit {limit}: the window holds {held} requests; use 1 to {held}")
         keep[np.flatnonzero(keep)[limit:]] = False
     return keep_rows(trace, keep, {"step": "slice", **_given(from_ns, to_ns, limit)})
 
@@ -87,13 +91,22 @@ def scale(trace: Trace, speedup: str | float | Fraction, *, think: bool = False)
 
 def parse_speedup(speedup: str | float | Fraction) -> Fraction:
     """Exactly "2", "1.5" or "3/2"; floats count as the decimal that they print as."""
+    text = str(speedup).strip()
     try:
-        factor = Fraction(str(speedup).strip())
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(f"speedup {speedup!r} is not a number such as 2 or 1.5") from None
-    if factor <= 0:
-        raise UsageError(f"speedup {speedup} must be above 0; 2 means twice as fast")
-    return factor
+        # Looked at as a decimal first: as a fraction 1e999999999 would have as many digits.
+        near = Fraction(text[:MOST_DIGITS]) if "/" in text else Decimal(text)
+        is_number = not near.is_nan() if isinstance(near, Decimal) else len(text) <= MOST_DIGITS
+    except (ValueError, ZeroDivisionError, InvalidOperation):
+        is_number = False
+    if not is_number:
+        raise UsageError(
+            f"--speedup: {shortened(text)!r} is not a number {SPEEDUP}, such as 2 or 1.5"
+        )
+    if not SPEEDUP.low <= near <= SPEEDUP.high:
+        raise UsageError(
+            f"--speedup is {shortened(text)}: it must be {SPEEDUP}; 2 means twice as fast"
+        )
+    return Fraction(text)
 
 
 def divided(times: Integers, factor: Fraction) -> Integers:
@@ -113,8 +126,7 @@ def thin(trace: Trace, fraction: float, seed: int = 0) -> Trace:
     Sessions stay whole, since half a conversation is another workload. With one seed, a smaller
     fraction keeps a subset of what a larger one keeps.
     """
-    if not 0.0 < fraction <= 1.0:
-        raise UsageError(f"thin: fraction {fraction} must be above 0 and at most 1")
+    PART.check(fraction, "--thin")
     chance = Draws(seed, Stream.THIN, 0).uniform(trace.num_requests)
     session = integers(trace.table, "session")
     if session is not None:

@@ -35,7 +35,7 @@ class Measured:
         """Shares of scheduler and device time, the largest first."""
         explained = float(np.minimum(self.device_ns, self.expected_ns).sum())
         device, scheduler = int(self.device_ns.sum()), int(self.scheduler_ns.sum())
-        whole = (device + scheduler) or 1
+        whole = max(1, device + scheduler)  # both 0 where nothing was measured
         found = {
             "the work it gave the device": explained / whole,
             "the device, beyond its work": (device - explained) / whole,

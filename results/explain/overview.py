@@ -81,7 +81,7 @@ def _aside_in_words(found: HeldBack) -> str:
 
 def _limits(summary: Mapping[str, Any]) -> dict[str, float]:
     """Shares of the time in passes, the largest first; not of what was held back by nothing."""
-    busy = summary["busy_ns"] or 1
+    busy = max(1, summary["busy_ns"])  # 0 where no pass was made
     parts = summary["binding_limit"].items()
     return {name: part["ns"] / busy for name, part in parts if name != _NOTHING}
 
@@ -119,7 +119,8 @@ def _real_time(run: StoredRun) -> str:
     scheduler, device = found["scheduler_ns"], found["device_ns"]
     if not device["n"]:
         return ""
-    share = scheduler["mean"] / ((scheduler["mean"] + device["mean"]) or 1)
+    both = scheduler["mean"] + device["mean"]
+    share = scheduler["mean"] / both if both else 0.0
     return (
         f"scheduler p50 {duration(scheduler['p50'])}, p99 {duration(scheduler['p99'])} a pass · "
         f"device p50 {duration(device['p50'])}, p99 {duration(device['p99'])} · "

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 JOURNAL: Final = "tune.journal"
+MOST_SEEDS: Final = 2**32  # that the sampler takes
 STARTUP: Final = 8  # points before the sampler begins to learn
 POINT, PLACE, PREFIX = "point", "place", "prefix"
 
@@ -80,7 +81,7 @@ class Memory:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # both options are marked as experimental
             self.study.sampler = optuna.samplers.TPESampler(
-                seed=self.seed * 10_007 + batch,
+                seed=(self.seed * 10_007 + batch) % MOST_SEEDS,
                 n_startup_trials=STARTUP,
                 multivariate=True,
                 constant_liar=True,

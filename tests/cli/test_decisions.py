@@ -158,4 +158,4 @@ def test_drafts_are_accepted_at_the_rate_given_and_drawn_from_the_seed(
     assert passes("--spec-acceptance", "1") < passes("--spec-acceptance", "0")
     assert passes("--seed", "1") == passes("--seed", "1") != passes("--seed", "2")
     ran = cli("replay", small, "--spec-acceptance", "70")
-    assert (ran.code, "is no share; write a number from 0 to 1" in ran.err) == (2, True)
+    assert (ran.code, "it must be from 0 to 1" in ran.err) == (2, True)

@@ -107,7 +107,7 @@ def test_a_context_that_the_pool_cannot_hold_is_warned_of(cli: Cli) -> None:
         (["--runner", "torch", "--gpu", "H100"], "--gpu would have no effect"),
         (["--runner", "torch", "-tp", "2"], "--runner torch times one GPU"),
         (["-tp", "3"], "--tensor-parallel-size 3 does not divide the 32 attention heads"),
-        (["--gpu-memory-utilization", "1.5"], "it is a share of the GPU's memory"),
+        (["--gpu-memory-utilization", "1.5"], "it must be above 0 to 1"),
         (["--model", "llama-3.1-70b"], "Raise --gpu-memory-utilization or --tensor-parallel-size"),
     ],
 )

@@ -247,7 +247,8 @@ def test_a_folder_is_never_written_over(cli: Cli, small: Path) -> None:
 def test_an_interrupted_sweep_shows_and_keeps_what_it_has(tmp_path: Path, jobs: str) -> None:
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "schedbench", "sweep", "--max-num-seqs", "1,0"),
+            *(sys.executable, "-m", "schedbench", "sweep", "--max-num-seqs", "1,99999"),
+            *("--max-num-batched-tokens", "8192"),
             *("--out", "kept", "--jobs", jobs),
         ],
         cwd=tmp_path,
@@ -266,7 +267,7 @@ def test_an_interrupted_sweep_shows_and_keeps_what_it_has(tmp_path: Path, jobs: 
     assert "--resume kept  (in place of --out" in err
     assert err.splitlines()[-1] == "error: interrupted"
     if jobs == "2":
-        assert "failed" in out  # the point with 0 seats was refused at once, and is shown
+        assert "failed" in out  # the point above the token budget was refused at once, and is shown
 
 
 def test_a_sweep_is_not_resumed_with_other_settings_and_takes_more_values(

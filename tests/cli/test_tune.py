@@ -156,8 +156,8 @@ def test_no_rate_is_said_to_be_too_fast_where_the_slowest_did_not_end() -> None:
         ((*SLO, "--max-num-seqs", "64:16"), "does not go up"),
         ((*SLO, "--goal", "max-rate", "--max-num-seqs", "1:9"), "takes flags as they are"),
         ((*SLO, *SPACE, "--out", "a", "--no-store"), "exclude each other"),
-        ((*SLO, *SPACE, "--replays", "0"), "--replays: 0 is too few; write 1 or more"),
-        ((*SLO, *SPACE, "-j", "0"), "--jobs: 0 is too few; write 1 or more"),
+        ((*SLO, *SPACE, "--replays", "0"), "--replays is 0: it must be from 1 to"),
+        ((*SLO, *SPACE, "-j", "0"), "--jobs is 0: it must be from 1 to"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(

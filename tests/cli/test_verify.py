@@ -141,8 +141,8 @@ def test_every_option_of_verify_is_read_by_a_mode_or_said_to_be_read_by_none() -
     [
         (("--golden",), "name golden logs, or folders of them"),
         (("--record", "D"), "name golden logs whose scenarios are run"),
-        (("--fuzz", "0"), "write a number from 1 on"),
-        (("--fuzz", "-3"), "write a number from 1 on"),
+        (("--fuzz", "0"), "--fuzz is 0: it must be from 1 to"),
+        (("--fuzz", "-3"), "--fuzz is -3: it must be from 1 to"),
         (("--fuzz", "1", "--features", "nonsense"), "there are priority, pressure, prefix"),
         (("--fuzz", "1", "--features", ""), "there is no feature ''"),
     ],

@@ -64,10 +64,10 @@ def parse_prefixes(text: str) -> PrefixTree:
 def parse_choice(text: str) -> Choice:
     values, weights = [], []
     for piece in text.split(","):
-        value, _, weight = piece.partition("=")
+        value, equals, weight = piece.partition("=")
         try:
             values.append(int(value))
-            weights.append(float(weight or 1))
+            weights.append(float(weight) if equals else 1.0)
         except ValueError:
             raise UsageError(f"choice {text!r}: {piece!r} is not VALUE or VALUE=WEIGHT") from None
     return Choice(tuple(values), tuple(weights))

@@ -63,7 +63,7 @@ def read(source: Source, options: ImportOptions, report: Report) -> Draft:
     parents = _earlier(_parent_rows(table, report), required(table, "arrival_ns"), report)
     table = with_columns(table, after=nullable(parents), _root=pa.array(_roots(parents)))
     place = replace(batches.place, names=_NAMES)
-    return Draft(table, clock, place, options.hash_block_tokens or HASH_BLOCK_TOKENS)
+    return Draft(table, clock, place, options.block_tokens(HASH_BLOCK_TOKENS))
 
 
 def _parent_rows(table: pa.Table, report: Report) -> Rows:
@@ -102,7 +102,8 @@ def _roots(parents: Rows) -> Rows:
 
 def link(table: pa.Table, draft: Draft, report: Report) -> pa.Table:
     table = with_columns(table, **in_sessions(table.column("_root")).columns())
-    return with_answer_ids(table, draft.hash_block_tokens or HASH_BLOCK_TOKENS, report)
+    block = draft.hash_block_tokens
+    return with_answer_ids(table, HASH_BLOCK_TOKENS if block is None else block, report)
 
 
 BAILIAN = Importer(

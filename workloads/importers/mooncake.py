@@ -70,7 +70,7 @@ def read(source: Source, options: ImportOptions, _report: Report) -> Draft:
         table = arrivals_by_delay(table, batches.place)
     names = {"prompt_tokens": "input_length", "output_tokens": "output_length"}
     place = replace(batches.place, names={"arrival_ns": "timestamp", **names})
-    return Draft(table, clock, place, options.hash_block_tokens or HASH_BLOCK_TOKENS)
+    return Draft(table, clock, place, options.block_tokens(HASH_BLOCK_TOKENS))
 
 
 def link(table: pa.Table, _draft: Draft, report: Report) -> pa.Table:

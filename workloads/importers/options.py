@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from schedbench.bounds import SEED, SOME
 from schedbench.errors import UsageError
 
 _ALLOWED: dict[str, tuple[str | None, ...]] = {
@@ -55,15 +56,18 @@ class ImportOptions:
                 known = ", ".join(str(choice) for choice in allowed if choice is not None)
                 raise UsageError(f"{_flag(name)} {value}: there are {known}")
         for name in ("limit", "hash_block_tokens", "tokens_per_image"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise UsageError(f"{_flag(name)} {value}: at least 1")
-        if self.seed < 0:
-            raise UsageError(f"--spread-seed {self.seed}: seeds are 0 or more")
+            if (value := getattr(self, name)) is not None:
+                SOME.check(value, _flag(name))
+        SEED.check(self.seed, "--spread-seed")
         if self.seed and not self.spread:
             raise UsageError(
                 f"--spread-seed {self.seed} would have no effect without --spread; give that too, "
                 "or leave the seed out"
             )
+
+    def block_tokens(self, usual: int) -> int:
+        """Tokens a prefix id covers: as given, or the format's usual number."""
+        return usual if self.hash_block_tokens is None else self.hash_block_tokens
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults, for provenance."""

@@ -85,7 +85,7 @@ def test_a_tensor_parallel_size_that_cuts_a_head_is_refused() -> None:
 
 
 def test_a_block_of_no_tokens_is_refused_as_the_scheduler_refuses_it() -> None:
-    with pytest.raises(UsageError, match="--block-size is 0: it must be at least 1"):
+    with pytest.raises(UsageError, match="--block-size is 0: it must be from 1"):
         plan(LLAMA, "H100", block_size=0)
 
 

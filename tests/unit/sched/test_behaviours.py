@@ -139,7 +139,7 @@ def test_statistics_count_every_lookup_or_every_admission(
         ({"behaviours": "zero-skip=yes"}, "zero-skip=on or =off"),
         ({"behaviours": "holders-first=on"}, "give one-waiting-queue=on as well"),
         ({"vllm_version": NEW, "max_num_partial_prefills": 2}, "0.26.0 has it"),
-        ({"vllm_version": NEW, "max_num_scheduled_tokens": 0}, "at least 1"),
+        ({"vllm_version": NEW, "max_num_scheduled_tokens": 0}, "from 1"),
         (
             {"vllm_version": NEW, "max_model_len": 64, "long_prefill_token_threshold": 65},
             "exceeds --max-model-len",
