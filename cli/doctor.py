@@ -12,22 +12,13 @@ from typing import TYPE_CHECKING
 
 import schedbench
 from schedbench.cli.options import Printing
+from schedbench.results.extras import EXTRAS
 from schedbench.runner.installed import PACKAGES
 
 if TYPE_CHECKING:
     from schedbench.results.sheet import View
 
 CORE = ("schedbench", "numpy", "orjson", "pyarrow", "rich", "typer")
-OPTIONAL = {
-    "torch": ("timing passes on this machine's GPU or CPU", "pip install 'schedbench[torch]'"),
-    "vllm": ("comparing with the real scheduler", "make vllm-env, or pip install vllm"),
-    "transformers": ("--frontend hf: more architectures", "pip install 'schedbench[hf]'"),
-    "scipy": ("fitting latency profiles", "pip install 'schedbench[torch]'"),
-    "jinja2": ("reports as a page", "pip install 'schedbench[report]'"),
-    "tsdownsample": ("reports of long runs", "pip install 'schedbench[report]'"),
-}
-"""By package: what it is for, and how to get it. Nothing here is imported: that takes seconds."""
-
 COMPILE = "pip install . (not -e) with a C compiler"
 
 WHEELS = {"vllm": PACKAGES}  # where a wheel is called otherwise than what it brings
@@ -62,9 +53,10 @@ def _view() -> "View":
         if is_compiled()
         else ("compiled", "no", "replays of plain text in less time", COMPILE)
     )
-    for name, (purpose, remedy) in OPTIONAL.items():
+    for name, extra in EXTRAS.items():
         found = version_of(name)
-        rows.append((name, found or "missing", purpose, "" if found else remedy))
+        remedy = "" if found else extra.remedy
+        rows.append((name, found or "missing", extra.purpose, remedy))
     cells = [
         (
             Cell(name, name),
@@ -83,7 +75,7 @@ def _view() -> "View":
         "releases": list(RELEASES),
         "gpus": gpus,
         "compiled": is_compiled(),
-        "packages": {name: version_of(name) for name in (*CORE, *OPTIONAL)},
+        "packages": {name: version_of(name) for name in (*CORE, *EXTRAS)},
         "missing": {name: purpose for name, found, purpose, _ in rows if found == "missing"},
     }
     return View("", (sheet,), sheet, data)

@@ -10,6 +10,7 @@ import typer
 
 from schedbench.cli.jobs import Jobs
 from schedbench.errors import UnsupportedError, UsageError
+from schedbench.results.extras import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ class Executing:
             from schedbench.runner.ray_workers import RayWorkers
         except ImportError as error:
             raise UnsupportedError(
-                "--executor ray needs Ray, which is not installed: pip install 'schedbench[ray]'"
+                f"--executor ray needs Ray, which is not installed: {remedy('ray')}"
             ) from error
         from schedbench.runner.sweep import reuse
 

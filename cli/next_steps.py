@@ -33,14 +33,8 @@ def lines(run: "Run", words: Sequence[str]) -> list[str]:
         same = shlex.join(["schedbench", "replay", *without(words, ["--scheduler", "--out"])])
         return [*told, f"the same by this project's scheduler, and why:  {same}"]
     if find_spec("schedbench.cli.explain") is not None:
-        told.append(f"what held it back:  schedbench explain {_named(run, words)}".rstrip())
+        told.append(f"what held it back:  schedbench explain {shlex.quote(str(run.path))}")
     return [*told, f"what would change:  {sweep_command(run, words)}"]
-
-
-def _named(run: "Run", words: Sequence[str]) -> str:
-    """The run, where it is not the newest under runs/."""
-    is_elsewhere = any(word == "--out" or word.startswith("--out=") for word in words)
-    return shlex.quote(str(run.path)) if is_elsewhere else ""
 
 
 def sweep_command(run: "Run", words: Sequence[str]) -> str:

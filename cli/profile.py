@@ -9,6 +9,7 @@ from schedbench.bounds import COUNT, SEED, ZIPF
 from schedbench.cli import console
 from schedbench.cli.values import parse_count, parse_number, parse_optional, parse_value
 from schedbench.errors import UsageError
+from schedbench.results.extras import remedy
 
 MODEL, LIMITS, OUTPUT = "Model and device", "Limits of a pass", "Output"
 
@@ -165,6 +166,4 @@ def require_torch(command: str) -> None:
 
     missing = [name for name in ("torch", "scipy") if find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"{command} needs {' and '.join(missing)}: pip install 'schedbench[torch]'"
-        )
+        raise UsageError(f"{command} needs {' and '.join(missing)}: {remedy('torch')}")

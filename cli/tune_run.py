@@ -15,6 +15,7 @@ from schedbench.cli.serve_line import serve_line, without_flag
 from schedbench.cli.sweep_end import IN_PLACE
 from schedbench.cli.values import parse_count, parse_number, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
+from schedbench.results.extras import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ def search_flags(task: "Task", printing: Printing) -> None:
         import optuna  # noqa: F401 (only to see whether it is there)
     except ImportError as error:
         raise UnsupportedError(
-            "tune searches with Optuna, which is not installed: pip install 'schedbench[tune]'"
+            f"tune searches with Optuna, which is not installed: {remedy('optuna')}"
         ) from error
     from schedbench.runner.workers import Workers
 

@@ -6,6 +6,7 @@ Data in, data out. Every run is held against the first.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import ne
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from schedbench.errors import RunStoreError
 from schedbench.results.arrays import ints
 from schedbench.results.catalog import Better, Metric, flatten, metric_of
+from schedbench.results.held_run import ReplayedRun, as_stored
 from schedbench.results.pass_log import CLOCK_COLUMNS
 from schedbench.results.stored_run import StoredRun
 from schedbench.results.untold import UNTOLD
@@ -62,8 +64,19 @@ class Comparison:
     untold: tuple[tuple[str, ...], ...] = ()  # columns left out, null in one of the two
 
 
-def compare(runs: Sequence[StoredRun], *, across_traces: bool = False) -> Comparison:
-    """Hold each run against the first. Raises RunStoreError for runs of different traces."""
+def compare(
+    runs: Sequence[StoredRun | ReplayedRun | Path | str], *, across_traces: bool = False
+) -> Comparison:
+    """Hold each run against the first: runs as `replay` returns them, or run folders.
+
+    Raises:
+        RunStoreError: runs of different traces, or a folder that holds no run.
+        TypeError: what is no run.
+    """
+    return _compared([as_stored(run, n) for n, run in enumerate(runs, 1)], across_traces)
+
+
+def _compared(runs: Sequence[StoredRun], across_traces: bool) -> Comparison:
     if not across_traces:
         _same_trace(runs)
     logs = [run.passes() for run in runs]

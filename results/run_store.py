@@ -47,6 +47,7 @@ class RunFolder:
         self._tables = (self.passes, self.timings, self.requests, self.itl)
         self._manifest: dict[str, Any] = {}
         self._closed = False
+        self._began = datetime.now(UTC).isoformat(timespec="microseconds")
 
     @classmethod
     def create(
@@ -107,7 +108,7 @@ class RunFolder:
         self.close()
 
     def _store_manifest(self, *, complete: bool) -> None:
-        head = {"schema_version": SCHEMA_VERSION, "complete": complete}
+        head = {"schema_version": SCHEMA_VERSION, "complete": complete, "began": self._began}
         write_json(self.path / MANIFEST, {**head, **self._manifest})
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -134,11 +135,13 @@ class StoredRun:
 
 
 def newest(root: str | Path = RUNS, *, allow_incomplete: bool = False) -> StoredRun:
-    """The latest run under `root`, by the time in its name. Raises RunStoreError."""
-    folders = (path.parent for path in Path(root).glob(f"*/{MANIFEST}"))
-    for folder in sorted(folders, key=_written, reverse=True):
-        if allow_incomplete or _read_json(folder / MANIFEST).get("complete"):
-            return StoredRun.open(folder, allow_incomplete=allow_incomplete)
+    """The run under `root` that began last, whatever its folder is called. Raises RunStoreError."""
+    folders = [path.parent for path in Path(root).glob(f"*/{MANIFEST}")]
+    manifests = [(folder, _read_json(folder / MANIFEST)) for folder in folders]
+    known = [each for each in manifests if allow_incomplete or each[1].get("complete")]
+    if known:
+        folder, _ = max(known, key=lambda each: _began(*each))
+        return StoredRun.open(folder, allow_incomplete=allow_incomplete)
     kind = "run" if allow_incomplete else "complete run"
     raise RunStoreError(
         f"{root} holds no {kind}. Make one with `schedbench replay`, or name a run folder."
@@ -173,9 +176,10 @@ def _why_incomplete(folder: Path, stalled: str | None) -> str:
     )
 
 
-def _written(folder: Path) -> tuple[str, int]:
-    """The UTC second in the name, then the time of the file: several runs may share a second."""
-    return folder.name.partition("-")[0], (folder / MANIFEST).stat().st_mtime_ns
+def _began(folder: Path, manifest: dict[str, Any]) -> str:
+    """When, in UTC; of a recorded server, whose manifest does not say, when it was written."""
+    written = datetime.fromtimestamp((folder / MANIFEST).stat().st_mtime, UTC)
+    return str(manifest.get("began") or written.isoformat(timespec="microseconds"))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

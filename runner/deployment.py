@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from schedbench.bounds import GPUS, PART, ZIPF
 from schedbench.errors import UsageError
+from schedbench.results.extras import remedy
 from schedbench.results.stored_run import StoredRun
 from schedbench.runner.batch_defaults import BatchDefaults, batch_defaults
 from schedbench.runner.clock import parse_cost
@@ -345,8 +346,8 @@ SERVING_AXES: Final = tuple(each.name for each in fields(Deployment))
 def _require_torch() -> None:
     if find_spec("torch") is None:
         raise UsageError(
-            "--runner torch needs torch, which is not installed: pip install "
-            "'schedbench[torch]', or leave it out for modelled times"
+            f"--runner torch needs torch, which is not installed: {remedy('torch')}, "
+            "or leave it out for modelled times"
         )
 
 

@@ -8,19 +8,26 @@ A JSON Lines file, one event a line:
     {"at": "12s", "op": "abort", "request": 17}          a row of the trace, or its request_id
 
 `at` is simulated time since the trace began. An event acts before the first pass that starts at
-or after its time, after the arrivals of that pass.
+or after its time, after the arrivals of that pass. An abort of a request that has ended by then,
+or has not arrived, changes nothing, as in vLLM, and is counted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from schedbench.errors import TraceError, UsageError
+from schedbench.results.units import duration
 from schedbench.runner.durations import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from schedbench.workloads.trace import Trace
 
 FIELDS = {
     "pause": {"state"},
@@ -44,6 +51,39 @@ class Event:
         """Raises UsageError for a time that is no whole number."""
         if not isinstance(self.at_ns, int):
             raise UsageError(f"at_ns is {self.at_ns!r}: it is a whole number of nanoseconds")
+
+
+def of_rows(events: Sequence[Event], trace: Trace) -> list[Event]:
+    """The events, with each aborted request by its row. Raises TraceError for one of no row."""
+    labels = {each.request for each in events if isinstance(each.request, str)}
+    rows: dict[int | str, int] = {}
+    if labels and trace.has("request_id"):
+        ids = trace.table["request_id"].to_pylist()
+        rows = {label: row for row, label in enumerate(ids) if label in labels}
+    return [_of_row(each, rows, trace.num_requests) for each in events]
+
+
+def _of_row(event: Event, rows: Mapping[int | str, int], count: int) -> Event:
+    if event.op != "abort":
+        return event
+    row = rows.get(event.request, event.request)
+    if isinstance(row, str) or not 0 <= row < count:
+        raise TraceError(
+            f"--events: abort names the request {event.request!r}, and the trace has none of that "
+            f"request_id and no such row (0 to {count - 1})"
+        )
+    return replace(event, request=row)
+
+
+def told_of_aborts(ignored: Sequence[Event]) -> list[str]:
+    """Aborts that changed nothing."""
+    if not ignored:
+        return []
+    first = ignored[0]
+    many = f"{len(ignored)} aborts were" if len(ignored) > 1 else "1 abort was"
+    where = f"first: row {first.request} at {duration(first.at_ns)}"
+    why = "the request had ended by then, or had not arrived"
+    return [f"{many} ignored, as vLLM does: {why} ({where})"]
 
 
 def read_events(path: str) -> list[Event]:

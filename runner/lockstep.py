@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from schedbench.results.memory_log import MemoryRun
+from schedbench.runner.events import of_rows
 from schedbench.runner.golden_backend import PassReport, Scheduled
 from schedbench.runner.record import Recorder
 from schedbench.runner.remote_kv import RemoteStore
@@ -281,7 +282,7 @@ def verify_trace(
         runner=runner,
         recorder=Recorder(scheduler, sink.passes, sink.requests),
         timings=TimingRows(sink.timings),
-        events=options.events,
+        events=of_rows(options.events, prepared),
         progress=progress,
         short_way=False,
     )

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from schedbench.errors import StallError, TraceError
+from schedbench.errors import StallError
 from schedbench.runner.api import PassResult
 from schedbench.runner.arrivals import OpenLoop
 from schedbench.runner.cut import LONGEST_RUN, cut_run, cut_run_ahead
@@ -80,6 +80,7 @@ class Replay:
     def __post_init__(self) -> None:
         config = self.scheduler.config
         self._events = deque(self.events)
+        self.aborts_ignored: list[Event] = []  # of requests that were not there
         self._watch = ProgressWatch()
         self._depth = config.passes_in_flight
         self._steady: SteadyDecodes | None = None
@@ -440,12 +441,10 @@ class Replay:
                 reset = scheduler.reset_prefix_cache(preempt_running=event.preempt)
                 self.recorder.evicted(reset.victims)
             case "abort":
-                self._abort(self._id_of(event.request))
+                self._abort_row(event)
 
-    def _id_of(self, label: int | str) -> str:
-        if isinstance(label, int):
-            return f"{label:09d}"
-        for request_id, request in self.scheduler.requests.items():
-            if request.tag.request_id == label:
-                return request_id
-        raise TraceError(f"--events: abort names the request {label!r}, which is not live then")
+    def _abort_row(self, event: Event) -> None:
+        request_id = f"{event.request:09d}"
+        if request_id not in self.scheduler.requests:
+            self.aborts_ignored.append(event)
+        self._abort(request_id)

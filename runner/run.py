@@ -22,6 +22,7 @@ from schedbench.runner.api import TellsNotes
 from schedbench.runner.arrivals import AllAtOnce, ArrivalMode, Arrivals, ClosedLoop, OpenLoop
 from schedbench.runner.deployment import DEFAULT_COST, Deployment
 from schedbench.runner.draft_terms import draft_terms
+from schedbench.runner.events import of_rows, told_of_aborts
 from schedbench.runner.express import COVERED, PREFIXES, ExpressReplay
 from schedbench.runner.express_ahead import ExpressAheadReplay
 from schedbench.runner.following import replay_class
@@ -41,6 +42,7 @@ from schedbench.runner.world import World
 from schedbench.sched.express import covers
 from schedbench.sched.scheduler import Scheduler
 from schedbench.workloads.too_long import TooLong
+from schedbench.workloads.trace import Trace
 from schedbench.workloads.transform import parse_speedup, scale
 
 if TYPE_CHECKING:
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from schedbench.runner.events import Event
     from schedbench.runner.replay import Progress, Replay
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.workloads.trace import Trace
 
 COLLECT_AFTER_OBJECTS = 200_000
 QUICK, SLOW = 512, 16  # passes between two calls of a progress: predicted ones, executed ones
@@ -102,8 +103,17 @@ class Run:
     summary: dict[str, Any]
     manifest: dict[str, Any]
     warnings: list[str]
-    tables: RunTables
+    tables: RunTables = field(repr=False)
     path: Path | None = None
+
+    def __repr__(self) -> str:
+        """One line; the numbers are in `summary`."""
+        told = self.summary
+        return (
+            f"<Run of {told['requests']:,} requests, {told['requests_finished']:,} finished, "
+            f"{told['passes']:,} passes, {self.manifest['release']}, "
+            f"{'in memory' if self.path is None else f'in {self.path}'}>"
+        )
 
     @property
     def passes(self) -> pa.Table:
@@ -122,7 +132,7 @@ class Run:
 
 
 def replay(
-    trace: Trace,
+    trace: Trace | object,
     config: SchedulerConfig | None = None,
     runner: Runner | None = None,
     *,
@@ -134,7 +144,8 @@ def replay(
     """Replay a trace through the scheduler and return what came of it.
 
     Args:
-        trace: the requests, as `load_trace` gives them.
+        trace: the requests, as `load_trace` gives them, or a table of them (pandas, Arrow, a
+            mapping of columns) with the names of docs/trace-format.md.
         config: the scheduler's flags, by vLLM's names; those of `options.deployment` if left out.
         runner: what says how long a pass takes; that of `options.deployment` if left out, which
             is the profile, or else the roofline, of Llama-3.1-8B on an H100.
@@ -149,6 +160,7 @@ def replay(
         StallError: no request can ever be scheduled again; what was recorded is kept.
         OutputError: the run folder cannot be written.
     """
+    trace = Trace.of(trace)
     options = options or ReplayOptions()
     config = config or options.deployment.config()
     source = options.deployment if runner is None else None
@@ -156,6 +168,7 @@ def replay(
     config.refuse_what_the_engine_refuses()
     config = with_kv_role(trace, config)
     prepared = prepare(trace, config, options)
+    events = of_rows(options.events, prepared)
     make_scheduler = _scheduler_maker(prepared, config, runner, options)
     info = runner.open(config)
     with closing(runner), OutputsFile.of(options.outputs, options.request_events) as outputs:
@@ -188,13 +201,14 @@ def replay(
                 timings=TimingRows(sink.timings),
                 outputs=outputs,
                 short_way=options.short_way and options.scheduler != REAL_CLASS,
-                events=options.events,
+                events=events,
                 progress=progress,
                 progress_every=SLOW if info.source == "measured" else QUICK,
             )
             stalled = _run(replaying, options, sink)
             told = runner.notes() if isinstance(runner, TellsNotes) else []
-            notes = [*told_of_prompts(trace, prepared), *told_of_loop(prepared, options), *told]
+            notes = [*told_of_prompts(trace, prepared), *told_of_loop(prepared, options)]
+            notes += [*told_of_aborts(replaying.aborts_ignored), *told]
             return _finish(sink, manifest, config, options, stalled, notes)
 
 

@@ -34,6 +34,7 @@ from schedbench.runner.run import ReplayOptions
 from schedbench.runner.sweep_folder import PointLog
 from schedbench.runner.sweep_worker import Job, replay_job
 from schedbench.runner.workers import Workers, cores
+from schedbench.workloads.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from schedbench.runner.workers import Pool
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.workloads.trace import Trace
 
 Status = Literal["complete", "stalled", "refused", "failed"]
 OPTION_AXES = ("speedup", "policy_class", "scheduler", "spec_acceptance")
@@ -93,7 +93,7 @@ class Outcome:
 
 
 def sweep(
-    trace: Trace,
+    trace: Trace | object,
     axes: Mapping[str, Sequence[Any]],
     *,
     flags: Mapping[str, Any] | None = None,
@@ -105,7 +105,7 @@ def sweep(
     """Replay a trace at every point of a grid, and return the outcomes in the grid's order.
 
     Args:
-        trace: the requests, as `load_trace` gives them.
+        trace: the requests, as `replay` takes them.
         axes: values by flag, such as `{"max_num_seqs": [64, 128]}`; also `speedup`,
             `policy_class`, `scheduler`, `spec_acceptance`, and the fields of a Deployment: `model`,
             `gpu`, `tensor_parallel_size`, `cost` and so on.
@@ -116,6 +116,7 @@ def sweep(
         workers: processes; as many as there are cores if left out. More than one need a script
             that may be imported (`if __name__ == "__main__":`), as ever with `multiprocessing`.
     """
+    trace = Trace.of(trace)
     options = options or ReplayOptions()
     if cost is not None:
         options = replace(options, deployment=replace(options.deployment, cost=cost))

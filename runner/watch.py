@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
+from schedbench.runner.events import of_rows
 from schedbench.runner.following import replay_class
 from schedbench.runner.plugins import load_policy, load_scheduler
 from schedbench.runner.record import Recorder
@@ -105,7 +106,7 @@ def watch(
         runner=runner,
         recorder=Recorder(scheduler, rows.passes, rows.requests, options.warmup_ns),
         timings=TimingRows(rows.timings),
-        events=options.events,
+        events=of_rows(options.events, trace),
         progress=progress,
         short_way=False,
     )

@@ -14,8 +14,9 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_c
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
+from schedbench.errors import UsageError
 from schedbench.workloads.store import read_trace, write_trace
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _held: list[Trace] = []
+_NOT_STARTED: Final = (
+    "the worker processes did not start. Each imports the script that was run, so put what it does "
+    'under `if __name__ == "__main__":`, or give workers=1 to work in this process'
+)
 
 
 class Pool(Protocol):
@@ -94,12 +99,19 @@ class Workers:
         self._folder = tempfile.TemporaryDirectory(prefix="schedbench-")
         path = Path(self._folder.name) / "trace.parquet"
         write_trace(self._trace, path)
-        return ProcessPoolExecutor(
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise SystemExit(1)  # the script runs anew in a process that it started: see below
+        pool = ProcessPoolExecutor(
             self.count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_hold,
             initargs=(str(path), self._trace.path),
         )
+        try:
+            pool.submit(_is_ready).result()
+        except BrokenExecutor as error:
+            raise UsageError(_NOT_STARTED) from error
+        return pool
 
 
 def cores() -> int:
@@ -119,6 +131,10 @@ def _hold(path: str, known_path: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     _held[:] = [replace(read_trace(path), path=known_path)]
+
+
+def _is_ready() -> bool:
+    return True
 
 
 def _end_with_parent() -> None:

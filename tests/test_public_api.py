@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import schedbench
+from schedbench.workloads.trace import Trace
 
 NAMES = [
     "Policy",
@@ -73,3 +77,54 @@ def test_a_trace_is_replayed_and_swept_from_python(tmp_path: Path) -> None:
     assert [outcome.status for outcome in outcomes] == ["complete", "complete"]
     passes = [outcome.summary["passes"] for outcome in outcomes if outcome.summary]
     assert passes[1] == run.summary["passes"]
+
+
+COLUMNS = {
+    "arrival_ns": [0, 1_000_000, 2_000_000],
+    "prompt_tokens": [900, 8, 20],
+    "output_tokens": [16, 16, 4],
+}
+
+
+def test_runs_compare_as_replay_returned_them_or_by_their_folders(tmp_path: Path) -> None:
+    flags = schedbench.SchedulerConfig(max_num_seqs=1, num_gpu_blocks=100, max_model_len=1024)
+    first = schedbench.replay(COLUMNS)
+    stored = schedbench.replay(COLUMNS, flags, out=tmp_path / "run")
+    found = [
+        schedbench.compare([first, other]).by_decisions
+        for other in (schedbench.replay(COLUMNS, flags), stored, tmp_path / "run")
+    ]
+    assert found[0] == found[1] == found[2] != (None,)
+
+
+@pytest.mark.parametrize("make", [dict, pa.table], ids=["a mapping", "a table"])
+def test_a_table_is_replayed_as_the_trace_it_holds(make: Callable[[Any], Any]) -> None:
+    given, trace = make(COLUMNS), Trace.from_columns(COLUMNS)
+    assert schedbench.replay(given).passes == schedbench.replay(trace).passes
+    (point,) = schedbench.sweep(given, {"max_num_seqs": [2]}, workers=1)
+    assert point.status == "complete"
+
+
+@pytest.mark.parametrize("wrong", [3, [1], object()], ids=str)
+def test_what_is_no_trace_or_no_run_is_a_type_error_that_says_what_is_one(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"schedbench\.load_trace"):
+        schedbench.replay(wrong)
+    with pytest.raises(TypeError, match=r"schedbench\.replay"):
+        schedbench.compare([schedbench.replay(COLUMNS), wrong])
+
+
+def test_a_run_is_shown_in_a_line() -> None:
+    shown = repr(schedbench.replay(COLUMNS))
+    assert "3 requests, 3 finished" in shown
+    assert len(shown) < 120
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import schedbench\nschedbench.sweep({COLUMNS}, {{'max_num_seqs': [1, 2]}}, workers=2)\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert 'if __name__ == "__main__":' in ran.stderr.splitlines()[-1]
+    assert "memory" not in ran.stderr.splitlines()[-1]

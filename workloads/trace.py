@@ -53,6 +53,27 @@ class Trace:
         arrays = {name: to_arrow(name, values) for name, values in columns.items()}
         return cls(pa.table(arrays), hash_block_tokens, epoch_ns, dict(provenance or {}))
 
+    @classmethod
+    def of(cls, given: object) -> "Trace":
+        """A trace as it is, or made of a table: pandas, Arrow, or a mapping of columns.
+
+        Raises:
+            TypeError: it is none of these.
+            TraceError: the columns are not those of a trace.
+        """
+        if isinstance(given, Trace):
+            return given
+        if isinstance(given, Mapping):
+            return cls.from_columns(given)
+        if hasattr(given, "__arrow_c_stream__"):
+            table = pa.table(given)
+            names = [name for name in table.column_names if not name.startswith("__index")]
+            return cls.from_columns({name: table[name].combine_chunks() for name in names})
+        raise TypeError(
+            "a trace is what schedbench.load_trace returns, or a table with the columns "
+            f"arrival_ns, prompt_tokens and output_tokens; this is a {type(given).__name__}"
+        )
+
     def with_table(self, table: pa.Table, step: Mapping[str, Any], *, shift_ns: int = 0) -> "Trace":
         """The trace after a transform, which `step` describes and provenance records.
 

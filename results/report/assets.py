@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from schedbench.errors import UsageError
+from schedbench.results.extras import remedy
 from schedbench.results.visible import visible, visible_in_all
 
 _FOLDER: Final = files("schedbench.results.report")
@@ -41,8 +42,7 @@ def _environment() -> Any:  # noqa: ANN401 - of a package that may be absent
         from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(
-            "a report is filled in with Jinja2, which is not installed: "
-            "pip install 'schedbench[report]'"
+            f"a report is filled in with Jinja2, which is not installed: {remedy('jinja2')}"
         ) from error
     return Environment(
         loader=FunctionLoader(_read),

@@ -12,6 +12,7 @@ import numpy as np
 
 from schedbench.errors import UsageError
 from schedbench.results.arrays import Ints, Mask
+from schedbench.results.extras import remedy
 
 COARSEST: Final = 800
 """Points a series in the first choice: two for each few pixels that a chart is wide."""
@@ -60,7 +61,7 @@ def thinned(time_ns: Ints, values: Ints, points: int) -> Ints:
     except ImportError as error:
         raise UsageError(
             "a report thins long series with tsdownsample, which is not installed: "
-            "pip install 'schedbench[report]'"
+            f"{remedy('tsdownsample')}"
         ) from error
     return np.asarray(
         MinMaxDownsampler().downsample(time_ns, values, n_out=points),  # type: ignore[no-untyped-call]

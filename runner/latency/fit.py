@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from schedbench.errors import UsageError
+from schedbench.results.extras import remedy
 from schedbench.runner.latency.components import ANALYTIC, Coefficients
 from schedbench.runner.latency.profile import Errors
 
@@ -123,9 +124,7 @@ def _nnls(columns: Floats, target: Floats) -> tuple[Floats, float]:
     try:
         from scipy.optimize import nnls  # noqa: PLC0415 - only fitting needs scipy
     except ImportError as error:
-        raise UsageError(
-            "fitting a latency profile needs scipy; install schedbench[torch]"
-        ) from error
+        raise UsageError(f"fitting a latency profile needs scipy: {remedy('scipy')}") from error
     scale = np.linalg.norm(columns, axis=0)
     scale[scale == 0.0] = 1.0
     solution, residual = nnls(columns / scale, target)

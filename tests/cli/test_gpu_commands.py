@@ -21,7 +21,7 @@ def test_without_torch_the_remedy_is_named(
         importlib.util, "find_spec", lambda name: None if name == "torch" else real(name)
     )
     assert run([command]) == 2
-    assert "pip install 'schedbench[torch]'" in capsys.readouterr().err
+    assert "pip install '.[torch]'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="needs torch")

@@ -17,7 +17,7 @@ def test_without_ray_the_extra_is_named(
     monkeypatch.delitem(sys.modules, "schedbench.runner.ray_workers", raising=False)
     ran = cli("sweep", small, *AXES, "--executor", "ray")
     assert ran.code == 2
-    assert "pip install 'schedbench[ray]'" in ran.err
+    assert "pip install '.[ray]'" in ran.err
 
 
 @pytest.mark.parametrize(

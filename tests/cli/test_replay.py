@@ -167,7 +167,7 @@ def test_it_ends_with_the_commands_to_ask_next_as_the_replay_was_typed(
     cli: Cli, small: Path
 ) -> None:
     tight = cli("replay", small, *TIGHT, "--format", "csv", "--no-steady")
-    assert "what held it back:  schedbench explain\n" in tight.err
+    assert "what held it back:  schedbench explain runs/" in tight.err
     assert (
         f"what would change:  schedbench sweep {small} --max-model-len 1024 --no-steady "
         "--num-gpu-blocks 80,160,320\n"

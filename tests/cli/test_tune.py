@@ -174,7 +174,7 @@ def test_without_optuna_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "optuna", None)
     ran = cli("tune", small, *SLO, *SPACE)
     assert ran.code == 2
-    assert "pip install 'schedbench[tune]'" in ran.err
+    assert "pip install '.[tune]'" in ran.err
 
 
 def test_a_flag_takes_a_range_a_list_a_stepped_range_or_a_value() -> None:

@@ -8,6 +8,7 @@ import orjson
 import torch
 
 from schedbench.errors import UsageError
+from schedbench.results.extras import remedy
 from schedbench.runner.torch.model.weights import LayerWeights, Weights
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Checkpoint:
             from safetensors import safe_open  # noqa: PLC0415 - only real weights need it
         except ImportError as error:
             raise UsageError(
-                "reading weights needs safetensors; install schedbench[torch]"
+                f"reading weights needs safetensors: {remedy('safetensors')}"
             ) from error
         self._open = safe_open
         self._folder, self._device, self._dtype = folder, device, dtype

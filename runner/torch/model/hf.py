@@ -19,6 +19,7 @@ import orjson
 import torch
 
 from schedbench.errors import UnsupportedError, UsageError
+from schedbench.results.extras import remedy
 from schedbench.runner.model_config import refuse_attention
 from schedbench.runner.models import CountedSpec, ModelSpec, MoeSpec, built_in
 
@@ -267,8 +268,8 @@ def _trained(config: Any, weights: Path, dtype: torch.dtype) -> Any:  # noqa: AN
 def _transformers() -> Any:  # noqa: ANN401
     if find_spec("transformers") is None:
         raise UsageError(
-            "--frontend hf needs transformers, which is not installed: pip install "
-            "'schedbench[hf]', or leave it out for our own decoder"
+            "--frontend hf needs transformers, which is not installed: "
+            f"{remedy('transformers')}, or leave it out for our own decoder"
         )
     import transformers  # noqa: PLC0415 - seconds to import
 

@@ -1,5 +1,6 @@
 """A run folder has one writer, says what it is, and is complete or refused."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -29,6 +30,8 @@ def test_a_complete_run_reads_back_as_written(folder: RunFolder) -> None:
     folder.write_summary({"passes": 0})
     folder.complete()
     run = StoredRun.open(folder.path)
+    began = run.manifest.pop("began")
+    assert datetime.fromisoformat(began) <= datetime.now(UTC)
     assert run.manifest == {"schema_version": SCHEMA_VERSION, "complete": True, "seed": 7}
     assert run.summary == {"passes": 0}
     assert run.itl().to_pylist() == [{"interval_ns": 5, "count": 2}]
@@ -90,6 +93,26 @@ def test_the_newest_complete_run_is_found(folder: RunFolder) -> None:
     first.complete()
     second.complete()
     assert newest().path == second.path
+
+
+@pytest.mark.parametrize("name", ["0", "base", "~", "99990101T000000Z-x-0"])
+def test_the_newest_run_is_the_one_that_began_last_whatever_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def replayed(out: Path | None) -> RunFolder:
+        run = RunFolder.create(out, trace_name="t", flags_digest="f")
+        run.write_manifest({})
+        run.complete()
+        return run
+
+    replayed(Path("runs") / name)
+    later = replayed(None)
+    assert newest().path == later.path
+    again = replayed(Path("runs") / f"{name}2")
+    later.write_manifest({})  # what is written again began when it did
+    assert newest().path == again.path
 
 
 def test_a_full_disk_is_an_error_that_names_the_file_and_the_remedy() -> None:
