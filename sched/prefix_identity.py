@@ -132,11 +132,16 @@ class PrefixNames:
     def _names_under(self, namespace: Hashable, hash_ids: Sequence[int]) -> list[range]:
         """For each id, the names of the blocks in its hash block."""
         known, found = self._under.setdefault(namespace, {}), []
+        follows = -1  # the name after those given last, if the next ids may go on from there
         for hash_id in hash_ids:
             names = known.get(hash_id)
             if names is None:
-                first = next(self._keys) << PLACE_BITS
+                first = follows if follows >= 0 else next(self._keys) << PLACE_BITS
                 names = known[hash_id] = range(first, first + self._per_hash_block)
+                if self._per_block == 1:
+                    follows = names.stop
+            else:
+                follows = -1
             found.append(names)
         return found
 
@@ -147,7 +152,7 @@ class PrefixNames:
             names = under[self._per_block - 1 :: self._per_block]
             whole, rest = divmod(num_blocks, self._per_hash_block)
             names[whole:] = [names[whole][:rest]] if rest else []
-        return list(self._with_joined(names)) if self._same else names
+        return list(self._with_joined(names)) if self._same else _together(names)
 
     def _names_ahead(self, under: list[range], num_blocks: int) -> Iterator[range]:
         """Names under the id that covers the last token ahead of each block."""
@@ -174,3 +179,14 @@ class PrefixNames:
         last = (self._lookahead_tokens - 1) % step  # token that names the first block in the tail
         for place in range(-(-(in_tail - last) // step)):
             self._same.setdefault(completed.start + place, tail.start + place)
+
+
+def _together(stretches: Sequence[range]) -> list[range]:
+    """The same names, those that follow on each other in one stretch."""
+    found: list[range] = []
+    for names in stretches:
+        if found and found[-1].stop == names.start:
+            found[-1] = range(found[-1].start, names.stop)
+        else:
+            found.append(names)
+    return found

@@ -11,8 +11,9 @@ back by the stretch.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from schedbench.errors import InvariantError
 from schedbench.sched.kv_cache.block_table import PLACE_BITS, BlockTable, Hit, Stretch
@@ -24,52 +25,108 @@ if TYPE_CHECKING:
     from schedbench.sched.kv_cache.block_table import Run
 
 MOST_LOOKED_AT = 64
+Piece: TypeAlias = "tuple[int, int, Stretch]"
+"""Blocks of a stretch that are found under names from one place to another."""
 _PLACE = (1 << PLACE_BITS) - 1
 
 
 class Row:
     """Blocks with names of one key, by place, where they are not those of one stretch.
 
-    Of several with the same name it is the one that got it first. A place is None where no block
-    carries the name, though one does further on.
+    Of several with the same name it is the one that got it first. Pieces are ascending, do not
+    overlap, and may leave gaps.
+
+        |<- 0, a stretch ->|<- another ->|   gap   |<- a third ->|
     """
 
-    __slots__ = ("_later", "places")
+    __slots__ = ("_later", "pieces")
 
-    def __init__(self, places: list[Stretch | None]) -> None:
-        self.places = places
+    def __init__(self, stretch: Stretch | None) -> None:
+        self.pieces: list[Piece] = [] if stretch is None else [(0, stretch.num_cached, stretch)]
         self._later: dict[int, list[Stretch]] = {}  # whose blocks got a name since
+
+    def __len__(self) -> int:
+        return self.pieces[-1][1] if self.pieces else 0
 
     def add(self, place: int, end: int, stretch: Stretch) -> None:
         """Let the blocks of a stretch be found from one place to another."""
-        places = self.places
-        places += [None] * (place - len(places))
-        for at in range(place, end):
-            if at == len(places):
-                places.append(stretch)
-            elif places[at] is None:
-                places[at] = stretch
+        pieces = self.pieces
+        while place < end:
+            index = self._piece_at(place)
+            if index >= 0 and place < pieces[index][1]:  # found under the name already
+                stop = min(end, pieces[index][1])
+                for at in range(place, stop):
+                    self._later.setdefault(at, []).append(stretch)
             else:
-                self._later.setdefault(at, []).append(stretch)
+                after = index + 1
+                stop = min(end, pieces[after][0]) if after < len(pieces) else end
+                self._insert(after, place, stop, stretch)
+            place = stop
 
     def forget(self, place: int, end: int, stretch: Stretch) -> None:
         """Let them be found no more."""
-        places = self.places
+        if not any(place <= at < end for at in self._later):
+            self._cut(place, end)
+            return
         for at in range(place, end):
-            later = self._later.get(at, [])
-            if places[at] is not stretch:
-                later.remove(stretch)
-            else:
-                places[at] = later.pop(0) if later else None
-            if not later:
-                self._later.pop(at, None)
-        while places and places[-1] is None:
-            places.pop()
+            self._forget_one(at, stretch)
 
     def at(self, place: int) -> list[Stretch]:
         """Stretches whose blocks carry a name, in the order in which they got it."""
-        first = self.places[place] if place < len(self.places) else None
-        return [] if first is None else [first, *self._later.get(place, ())]
+        index = self._piece_at(place)
+        if index < 0 or place >= self.pieces[index][1]:
+            return []
+        return [self.pieces[index][2], *self._later.get(place, ())]
+
+    def prefix(self, place: int, length: int, hit: Hit) -> int:
+        """Go on with a hit from a place on, up to the first gap; how many blocks were added."""
+        index, at, end = self._piece_at(place), place, place + length
+        if index < 0:
+            return 0
+        for begin, stop, stretch in islice(self.pieces, index, None):
+            if at >= end or not begin <= at < stop:
+                break
+            found = min(stop, end) - at
+            hit.add(stretch.table, stretch.first + at - (stretch.name & _PLACE), found)
+            at += found
+        return at - place
+
+    def _piece_at(self, place: int) -> int:
+        """The index of the last piece that begins at a place or before; -1 if there is none."""
+        pieces = self.pieces
+        if pieces and pieces[-1][0] <= place:
+            return len(pieces) - 1
+        return bisect_right(pieces, place, key=_begin) - 1
+
+    def _insert(self, index: int, place: int, end: int, stretch: Stretch) -> None:
+        """Put a piece before an index, or let the piece before that grow."""
+        if index:
+            begin, stop, before = self.pieces[index - 1]
+            if before is stretch and stop == place:
+                self.pieces[index - 1] = (begin, end, stretch)
+                return
+        self.pieces.insert(index, (place, end, stretch))
+
+    def _cut(self, place: int, end: int) -> None:
+        """Leave a gap from one place to another, all of which is found now."""
+        while place < end:
+            index = self._piece_at(place)
+            begin, stop, stretch = self.pieces[index]
+            kept = [(begin, place, stretch), (min(stop, end), stop, stretch)]
+            self.pieces[index : index + 1] = [each for each in kept if each[0] < each[1]]
+            place = stop
+
+    def _forget_one(self, place: int, stretch: Stretch) -> None:
+        later = self._later.get(place, [])
+        index = self._piece_at(place)
+        if self.pieces[index][2] is not stretch:
+            later.remove(stretch)
+        else:
+            self._cut(place, place + 1)
+            if later:
+                self._insert(self._piece_at(place) + 1, place, place + 1, later.pop(0))
+        if not later:
+            self._later.pop(place, None)
 
 
 class BlockPool:
@@ -110,7 +167,7 @@ class BlockPool:
             if row is None:
                 break
             if isinstance(row, Row):
-                found = _add_one_by_one(hit, row, place, length)
+                found = row.prefix(place, length, hit)
             else:
                 found = min(row.num_cached - place, length)
                 if found > 0:
@@ -206,7 +263,7 @@ class BlockPool:
         """Of a key under which there is more than one stretch, or not from the first place on."""
         row = self._rows.get(key)
         if not isinstance(row, Row):
-            row = self._rows[key] = Row([] if row is None else [row] * row.num_cached)
+            row = self._rows[key] = Row(row)
         return row
 
     def forget(self, table: BlockTable, first: int) -> None:
@@ -232,7 +289,7 @@ class BlockPool:
                 continue
             row = self._row(key)
             row.forget(place + low, place + high, stretch)
-            if not row.places:
+            if not row.pieces:
                 del self._rows[key]
 
     def free(self, table: BlockTable, num_unlisted: int = 0) -> int:
@@ -289,15 +346,8 @@ class BlockPool:
         return True
 
 
-def _add_one_by_one(hit: Hit, row: Row, place: int, length: int) -> int:
-    """Go on with the blocks of a row from a place on; how many there are before a gap."""
-    found = 0
-    for stretch in row.places[place : place + length]:
-        if stretch is None:
-            break
-        hit.add(stretch.table, stretch.first + place + found - (stretch.name & _PLACE), 1)
-        found += 1
-    return found
+def _begin(piece: Piece) -> int:
+    return piece[0]
 
 
 def _num_free(run: Run) -> int:

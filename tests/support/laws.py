@@ -153,7 +153,7 @@ def _named_blocks(scheduler: Scheduler) -> Iterator[tuple[int, int]]:
 
 
 def _places(row: Stretch | Row) -> range:
-    return range(len(row.places) if isinstance(row, Row) else row.num_cached)
+    return range(len(row) if isinstance(row, Row) else row.num_cached)
 
 
 def encoder_cache(scheduler: Scheduler) -> Iterator[str]:
