@@ -33,6 +33,7 @@ MODULES = [
     "schedbench/runner/decision_digest.py",
     "schedbench/runner/express.py",
     "schedbench/runner/express_ahead.py",
+    "schedbench/runner/express_arrivals.py",
     "schedbench/runner/express_batch.py",
 ]
 LENIENT = [

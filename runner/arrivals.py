@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from schedbench.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from schedbench.runner.requests import Row
     from schedbench.sched.request import Request
@@ -84,7 +84,13 @@ class ClosedLoop:
             gap between two recorded arrivals would count the recorded service time as thinking.
     """
 
-    def __init__(self, source: Iterable[Arrival], think_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Iterable[Arrival],
+        think_ns: int | None = None,
+        due: Mapping[int, int] | None = None,
+    ) -> None:
+        """Sort requests by what they wait for; `due`: when those come that wait no more, by row."""
         self._coming: list[tuple[int, int, Arrival]] = []
         self._waiting: dict[int, list[tuple[int, Arrival]]] = defaultdict(list)
         for arrival in source:
@@ -92,13 +98,11 @@ class ClosedLoop:
             if row.after is None:
                 self._coming.append((row.added_ns, row.row, arrival))
                 continue
-            think = row.think_ns if row.think_ns is not None else think_ns
-            if think is None:
-                raise TraceError(
-                    f"row {row.row}: `after` is {row.after} and `think_ns` is not known; a closed "
-                    "loop needs the time between an answer and the next question: give "
-                    "--think-time, or replay with --arrivals open"
-                )
+            if due is not None and row.row in due:
+                _set_times(arrival, due[row.row], due[row.row])
+                self._coming.append((row.added_ns, row.row, arrival))
+                continue
+            think = think_time(row.row, row.after, row.think_ns, think_ns)
             self._waiting[row.after].append((think, arrival))
         heapq.heapify(self._coming)
 
@@ -114,6 +118,18 @@ class ClosedLoop:
             at = now_ns + think
             _set_times(arrival, at, at)
             heapq.heappush(self._coming, (at, arrival[0].row, arrival))
+
+
+def think_time(row: int, after: int, own_ns: int | None, think_ns: int | None) -> int:
+    """How long a row waits after another: its own time, or the one given for all. In ns."""
+    think = own_ns if own_ns is not None else think_ns
+    if think is None:
+        raise TraceError(
+            f"row {row}: `after` is {after} and `think_ns` is not known; a closed "
+            "loop needs the time between an answer and the next question: give "
+            "--think-time, or replay with --arrivals open"
+        )
+    return think
 
 
 def _set_times(arrival: Arrival, arrival_ns: int, added_ns: int) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from schedbench.runner.cut import LONGEST_RUN, cut_run
 from schedbench.runner.decision_digest import ADMITTED, CHUNK, RESUMED
+from schedbench.runner.express_arrivals import coming_by
 from schedbench.runner.express_batch import (
     MOST_OPENS,
     Batch,
@@ -26,20 +25,17 @@ from schedbench.runner.so_far import SoFar
 from schedbench.sched.express import QUEUES_EMPTY, Express, Job
 
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Callable, Sequence
 
     from schedbench.results.row_buffer import Log
     from schedbench.results.run_rows import Integers
+    from schedbench.runner.arrivals import ArrivalMode
     from schedbench.runner.record import Recorder
     from schedbench.runner.requests import RequestSource
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.prefix_identity import PrefixNames
     from schedbench.workloads.trace import Trace
 
-CHUNK_ROWS = 8192
 TELL_EVERY = 512  # passes
 MOST_PASSES = 65536  # before rows are made of them
 COVERED = {
@@ -76,76 +72,6 @@ class PassAsRun:
         self.scheduled_spec_decode_tokens: dict[str, int] = {}
 
 
-class Coming:
-    """A trace's requests as jobs, in file order, and when each is due."""
-
-    def __init__(self, trace: Trace, max_model_len: int, source: RequestSource) -> None:
-        self._trace = trace
-        self._source = source
-        self._most = max_model_len
-        self._chunks = self._read()
-        self._due: list[int] = []
-        self._jobs: list[Job] = []
-        self._first = self._next = 0  # of the chunk; among its rows
-        self.next_ns: int | None = None
-        self._read_on()
-
-    def take(self, now_ns: int, step: int, queue: deque[Job]) -> None:
-        """Put those that are due by now into the queue; `step` is the one that sees them first."""
-        while self.next_ns is not None and self.next_ns <= now_ns:
-            due, place = self._due, self._next
-            last = len(due)
-            while place < last and due[place] <= now_ns:
-                job = self._jobs[place]
-                job.entered_ns, job.entered_step = now_ns, step
-                queue.append(job)
-                place += 1
-            self._next = place
-            if place < last:
-                self.next_ns = due[place]
-            else:
-                self._read_on()
-
-    def _read_on(self) -> None:
-        self._first += len(self._due)
-        self._due, self._jobs = next(self._chunks, ([], []))
-        self._next = 0
-        self.next_ns = self._due[0] if self._due else None
-
-    @property
-    def row(self) -> int:
-        """Of the next one."""
-        return self._first + self._next
-
-    def _read(self) -> Iterator[tuple[list[int], list[Job]]]:
-        """When each is added, and the job that it is. A chunk of rows at a time."""
-        names = ("arrival_ns", "added_ns", "prompt_tokens", "output_tokens", "max_tokens")
-        for first in range(0, self._trace.num_requests, CHUNK_ROWS):
-            table = self._trace.table.slice(first, CHUNK_ROWS)
-            of = {name: _integers(table, name) for name in names}
-            arrival, added, prompt, output, cap = (of[name] for name in names)
-            assert arrival is not None and prompt is not None and output is not None  # noqa: PT018
-            added = arrival if added is None else np.where(added < 0, arrival, added)
-            cap = output if cap is None else np.where(cap <= 0, output, cap)
-            emit = np.maximum(np.minimum(np.minimum(output, cap), self._most - prompt), 1)
-            by_itself = (output < cap) & (emit == output) & (prompt + emit < self._most)
-            rows = range(first, first + len(prompt))
-            jobs = list(map(Job, rows, prompt.tolist(), emit.tolist()))
-            for place in np.flatnonzero(by_itself).tolist():
-                jobs[place].ends_by_itself = True
-            if self._source.shares:
-                for job, identity in zip(jobs, self._source.identities(table), strict=True):
-                    job.identity = identity
-            yield added.tolist(), jobs
-
-
-def _integers(table: pa.Table, name: str) -> Any:  # noqa: ANN401 - an array, or None
-    """A column, nulls as -1; None if the trace has none."""
-    if name not in table.column_names:
-        return None
-    return table[name].fill_null(-1).to_numpy()
-
-
 class ExpressReplay:
     """Drives an `Express`. `run` may be called once; `left` says whether something is left."""
 
@@ -157,10 +83,13 @@ class ExpressReplay:
         recorder: Recorder,
         logs: tuple[Log, Log, Log],
         source: RequestSource,
+        *,
+        arrivals: ArrivalMode = "open",
+        think_ns: int | None = None,
     ) -> None:
         self.source = source
         self.express = self._make(config, source.names)
-        self.coming = Coming(trace, config.max_model_len, source)
+        self.coming = coming_by(arrivals, trace, config.max_model_len, source, think_ns)
         self.now_ns = 0
         self.num_finished = self.num_passes = 0
         self.last_end_ns = 0  # of the last pass folded in
@@ -395,8 +324,9 @@ class ExpressReplay:
             ends += pack_end(
                 job.row, job.emitted, job.first_scheduled_ns, job.first_token_ns, now,
                 job.cached_tokens, job.resumed_cached_tokens, job.preemptions, job.preempted_tokens,
-                job.entered_ns, job.began, place,
+                job.arrival_ns, job.entered_ns, job.began, place,
             )  # fmt: skip
+            self.coming.finished(job, now)
         batch.ended += jobs
         self.num_finished += len(jobs)
         freed = self.express.num_freed - self._num_freed

@@ -94,6 +94,7 @@ END_FIELDS = (
     "resumed_cached_tokens",
     "preemptions",
     "preempted_tokens",
+    "arrival_ns",
     "entered_ns",
     "began",
     "place",

@@ -86,6 +86,7 @@ def _settle_counts(express: Express, last_end_ns: int) -> set[Job]:
 
 
 def _request(job: Job, row: Row, request: Request) -> Request:
+    row.arrival_ns = request.arrival_time = job.arrival_ns
     request.num_tokens = job.num_tokens
     request.num_computed_tokens = job.computed
     request.num_output_placeholders = job.placeholders

@@ -304,7 +304,6 @@ def _labels(codes: Integers, labels: pa.Array, sizes: Integers | int = 1) -> pa.
 
 
 TOLD = (
-    "arrival_ns",
     "prompt_tokens",
     "output_tokens",
     "max_tokens",
@@ -332,7 +331,7 @@ class RequestRows:
 
     def _columns(self, of: dict[str, Integers], jobs: Sequence[Job]) -> list[object]:
         facts = self._facts.take(pa.array(of["row"]))
-        arrival = facts["arrival_ns"].to_numpy()
+        arrival = of["arrival_ns"]
         finish, first, emitted = of["finish_ns"], of["first_token_ns"], of["output_tokens"]
         output = facts["output_tokens"].to_numpy()
         stopped = np.zeros(len(output), bool)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from schedbench.errors import StallError
 from schedbench.runner.api import PassResult
-from schedbench.runner.arrivals import OpenLoop
 from schedbench.runner.cut import LONGEST_RUN, cut_run, cut_run_ahead
 from schedbench.runner.express_exit import put_back
 from schedbench.runner.in_flight import InFlight
@@ -139,7 +138,7 @@ class Replay:
         self._left_express = True
         self.now_ns, self.num_finished = express.now_ns, express.num_finished
         self._in_flight.extend(put_back(express, self.scheduler, self.recorder))
-        self.arrivals = OpenLoop(express.source.starting_at(express.coming.row))
+        self.arrivals = express.coming.rest()
 
     def _tell_on_the_way(self, num_passes: int, held: HeldBack) -> None:
         """As `_tell`; whoever has seen enough leaves requests behind, whose rows are due."""

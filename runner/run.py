@@ -182,7 +182,14 @@ def replay(
                 logs = (sink.passes, sink.timings, sink.requests)
                 kind = ExpressAheadReplay if config.runs_ahead else ExpressReplay
                 express = kind(
-                    prepared, config, runner, recorder, logs, make_source(prepared, config)
+                    prepared,
+                    config,
+                    runner,
+                    recorder,
+                    logs,
+                    make_source(prepared, config),
+                    arrivals=options.arrivals,
+                    think_ns=options.think_ns,
                 )
             replaying = replay_class(runner, prepared)(
                 scheduler=scheduler,
@@ -370,7 +377,6 @@ def may_go_express(
     covered = COVERED.union(PREFIXES if caches else PREFIX_IDENTITY)
     return (
         options.short_way
-        and options.arrivals == "open"
         and type(scheduler) is Scheduler
         and not scheduler.hooks
         and scheduler.return_path is None

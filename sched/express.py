@@ -77,8 +77,9 @@ class Job:
     last_token_ns = -1
     itl_max_ns = -1
 
-    def __init__(self, row: int, prompt_tokens: int, will_emit: int) -> None:
+    def __init__(self, row: int, prompt_tokens: int, will_emit: int, arrival_ns: int) -> None:
         self.row = row
+        self.arrival_ns = arrival_ns
         self.num_tokens = prompt_tokens  # known ones; of a decoding job, when it began
         self.will_emit = will_emit  # tokens, until it ends
 

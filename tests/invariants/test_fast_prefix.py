@@ -17,6 +17,7 @@ from schedbench.runner.run import ReplayOptions, Run, replay
 from schedbench.sched.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from schedbench.runner.arrivals import ArrivalMode
     from schedbench.sched.config import SchedulerConfig
     from schedbench.workloads.trace import Trace
 
@@ -28,16 +29,25 @@ EVENTS: list[tuple[Event, ...]] = [
     (Event(25_000_000, "abort", request=1),),
 ]
 
+ARRIVALS: list[ArrivalMode] = ["open", "closed", "all-at-once"]
+
 
 def rows_of(done: Run) -> dict[str, list[object]]:
     return {**done.passes.to_pydict(), **done.requests.to_pydict(), "itl": done.itl.to_pylist()}
 
 
 def outcome(
-    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], *, short_way: bool
+    trace: Trace,
+    config: SchedulerConfig,
+    events: tuple[Event, ...],
+    arrivals: ArrivalMode = "open",
+    *,
+    short_way: bool,
 ) -> dict[str, list[object]] | str:
     """All rows of a replay by column, or the error it ended in."""
-    options = ReplayOptions(short_way=short_way, warmup_ns=5_000_000, events=events)
+    options = ReplayOptions(
+        short_way=short_way, warmup_ns=5_000_000, events=events, arrivals=arrivals
+    )
     try:
         return rows_of(replay(trace, config, ClockRunner(1_000_000, 10_000), options=options))
     except (StallError, TraceError) as error:
@@ -45,7 +55,11 @@ def outcome(
 
 
 def both(
-    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], batch: int
+    trace: Trace,
+    config: SchedulerConfig,
+    events: tuple[Event, ...],
+    batch: int,
+    arrivals: ArrivalMode = "open",
 ) -> tuple[object, object]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(express, "TELL_EVERY", 1)
@@ -56,16 +70,26 @@ def both(
             (express_batch, "MOST_ENDED"),
         ):
             patch.setattr(module, name, batch)
-        fast = outcome(trace, config, events, short_way=True)
-    return fast, outcome(trace, config, events, short_way=False)
+        fast = outcome(trace, config, events, arrivals, short_way=True)
+    return fast, outcome(trace, config, events, arrivals, short_way=False)
 
 
-@settings(max_examples=100)
-@given(prefix_text(), prefix_configs(), st.sampled_from(EVENTS), st.sampled_from([1, 7, 65536]))
+@settings(max_examples=120)
+@given(
+    prefix_text(),
+    prefix_configs(),
+    st.sampled_from(EVENTS),
+    st.sampled_from([1, 7, 65536]),
+    st.sampled_from(ARRIVALS),
+)
 def test_shared_prefixes_give_the_rows_of_the_reference_path(
-    trace: Trace, config: SchedulerConfig, events: tuple[Event, ...], batch: int
+    trace: Trace,
+    config: SchedulerConfig,
+    events: tuple[Event, ...],
+    batch: int,
+    arrivals: ArrivalMode,
 ) -> None:
-    fast, reference = both(trace, config, events, batch)
+    fast, reference = both(trace, config, events, batch, arrivals)
     assert fast == reference
 
 

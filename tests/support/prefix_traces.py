@@ -50,6 +50,11 @@ def prefix_text(draw: st.DrawFn) -> Trace:
     columns["max_tokens"] = [None if more < 0 else output + more for output, more in caps]
     if draw(st.booleans()):
         columns["lora"] = [each or None for each in draw(_ints(rows, 0, 1))]
+    if draw(st.booleans()):
+        before = [draw(st.integers(-3, row - 1)) for row in range(rows)]
+        columns["after"] = [None if row < 0 else row for row in before]
+        think = zip(columns["after"], draw(_ints(rows, 0, 9_000_000)), strict=True)
+        columns["think_ns"] = [None if after is None else wait for after, wait in think]
     return Trace.from_columns(columns, hash_block_tokens=HASH_BLOCK)
 
 
