@@ -84,8 +84,9 @@ def of_waiting(run: "StoredRun", replaying: "Replaying") -> "View":
     from schedbench.results.explain.waiting_view import waiting_view
     from schedbench.runner.explain.waiting import WaitingWatcher, waiting_of
 
-    watcher = WaitingWatcher()
-    seen = watched(rerun_of(run, replaying.trace), watcher)
+    rerun = rerun_of(run, replaying.trace)
+    watcher = WaitingWatcher(rerun)
+    seen = watched(rerun, watcher)
     return waiting_view(waiting_of(watcher, seen), run.name)
 
 

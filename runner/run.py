@@ -306,7 +306,7 @@ def _scheduler_maker(
             world.store,
             policy,
             outputs.return_path if outputs else None,
-            counts_blocks=_may_count(trace, config, runner),
+            counts_blocks=may_count(trace, config, runner),
         )
 
     return make
@@ -357,7 +357,7 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
+def may_count(trace: Trace, config: SchedulerConfig, runner: Runner) -> bool:
     """Whether no one asks which block is which: neither a runner nor a connector.
 
     Outputs with hashes are looked for block by block, as requests fill them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from schedbench.errors import StallError
 from schedbench.results.memory_log import MemoryRun
@@ -18,7 +18,7 @@ from schedbench.runner.events import of_rows
 from schedbench.runner.following import replay_class
 from schedbench.runner.plugins import load_policy, load_scheduler
 from schedbench.runner.record import Recorder
-from schedbench.runner.run import make_arrivals
+from schedbench.runner.run import make_arrivals, may_count
 from schedbench.runner.timing_rows import TimingRows
 from schedbench.runner.trace_model import TraceModel
 from schedbench.runner.waits import WAIT_LABELS
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from schedbench.runner.api import Runner
+    from schedbench.runner.record import FirstHalf
     from schedbench.runner.replay import Progress, Replay
     from schedbench.runner.run import ReplayOptions
     from schedbench.sched.config import SchedulerConfig
@@ -48,7 +49,17 @@ class WatchedEnoughError(Exception):
 
 
 class Watcher:
-    """What can be seen of a replay. A watcher overrides what it looks at, and changes nothing."""
+    """What can be seen of a replay. A watcher overrides what it looks at, and changes nothing.
+
+    `needs_every_pass`: whether it looks at passes in which nothing but decoding happens. Without
+    them `begins`, `decides` and `folded` are called for the others only, `scheduled` for the others
+    and those with admissions.
+    """
+
+    needs_every_pass = True
+
+    def opens(self, replay: Replay, trace: Trace) -> None:
+        """A replay of a prepared trace is about to begin."""
 
     def arrives(self, replay: Replay, request: Request) -> None:
         """A request, or a session's next input, was added."""
@@ -97,7 +108,12 @@ def watch(
     rows = MemoryRun(WAIT_LABELS)
     world = World(block_size=config.block_size, has_remote_kv=config.kv_role is not None)
     policy = load_policy(options.policy_class)
-    scheduler = load_scheduler(options.scheduler)(config, world.store, policy)
+    scheduler = load_scheduler(options.scheduler)(
+        config,
+        world.store,
+        policy,
+        counts_blocks=not watcher.needs_every_pass and may_count(trace, config, runner),
+    )
     replay = replay_class(runner, trace)(
         scheduler=scheduler,
         arrivals=make_arrivals(trace, config, options),
@@ -108,9 +124,10 @@ def watch(
         timings=TimingRows(rows.timings),
         events=of_rows(options.events, trace),
         progress=progress,
-        short_way=False,
+        short_way=not watcher.needs_every_pass and options.short_way,
     )
     runner.open(config)
+    watcher.opens(replay, trace)
     stalled = None
     with _looking_on(replay, watcher, passes):
         try:
@@ -153,6 +170,8 @@ def _around_calls(replay: Replay, watcher: Watcher, passes: int | None) -> None:
     scheduler: Any = replay.scheduler
     add, schedule, fold = scheduler.add_request, scheduler.schedule, scheduler.update_from_output
     finish, reset = scheduler.finish_requests, scheduler.reset_prefix_cache
+    recorder: Any = replay.recorder
+    record = recorder.scheduled
     coming = iter(count() if passes is None else range(passes))
 
     def add_request(request: Request) -> None:
@@ -163,9 +182,11 @@ def _around_calls(replay: Replay, watcher: Watcher, passes: int | None) -> None:
         if next(coming, None) is None:
             raise WatchedEnoughError
         watcher.begins(replay)
-        output: SchedulerOutput = schedule(**options)
+        return cast("SchedulerOutput", schedule(**options))
+
+    def recorded(output: SchedulerOutput, now_ns: int) -> FirstHalf:
         watcher.scheduled(replay, output)
-        return output
+        return cast("FirstHalf", record(output, now_ns))
 
     def update_from_output(output: SchedulerOutput, model: object) -> EngineCoreOutputs:
         outputs: EngineCoreOutputs = fold(output, model)
@@ -187,6 +208,7 @@ def _around_calls(replay: Replay, watcher: Watcher, passes: int | None) -> None:
     scheduler.add_request, scheduler.schedule = add_request, schedule_pass
     scheduler.update_from_output = update_from_output
     scheduler.finish_requests, scheduler.reset_prefix_cache = finish_requests, reset_prefix_cache
+    recorder.scheduled = recorded
 
 
 def _seeing_verdicts(

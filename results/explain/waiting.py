@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from schedbench.results.arrays import Ints, codes, ints, ratio, total, weighted_mean
+from schedbench.results.explain.holds import Holds, Pair, own_holds
 from schedbench.results.fairness import split
 
 WAIT, NS = "wait_", "_ns"
@@ -28,7 +29,7 @@ class Inversion:
     first_pass: int
     passes: int = 0
     ns: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)  # passes by what ended admission
+    verdicts: Counter[Pair] = field(default_factory=Counter)  # passes by the two facts
 
 
 @dataclass(slots=True)
@@ -56,19 +57,28 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """One of those that waited longest; `served` is false if it never ran."""
+    """One of those that waited longest; `served` is false if it never ran.
+
+    `verdict` is what ended admission or set it aside for longest, `hold` what would have held it
+    for longest if it had stood first.
+    """
 
     row: int
     name: str
     waited_ns: int
     verdict: str
     verdict_ns: int
+    hold: str
+    hold_ns: int
     served: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How long the requests of one client, adapter or group waited on average."""
+    """How long the requests of one client, adapter, priority or group waited on average.
+
+    `pair`: the two facts under which they waited longest together, and `pair_ns` how long.
+    """
 
     by: str
     name: str
@@ -77,6 +87,9 @@ class Group:
     mean_ns: int
     worst_ns: int
     times_the_mean: float | None
+    pair: Pair | None = None
+    pair_ns: int = 0
+    waited_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,8 @@ class Waiting:
     """The whole answer. `held_seats`: request-passes in a seat without a token, by verdict."""
 
     held: tuple[Held, ...]
+    holds: Holds
+    names: Mapping[int, str]
     longest: tuple[LongWait, ...]
     groups: tuple[Group, ...]
     jain: Mapping[str, Mapping[str, float | None]]
@@ -142,8 +157,10 @@ def held_by(passes: pa.Table, requests: pa.Table) -> tuple[Held, ...]:
     return tuple(sorted(found, key=lambda each: -each.waited_ns))
 
 
-def longest_waits(requests: pa.Table, names: Mapping[int, str], top: int = 5) -> list[LongWait]:
-    """Those that waited longest in all, and under which verdict for longest."""
+def longest_waits(
+    requests: pa.Table, names: Mapping[int, str], holds: Holds | None = None, top: int = 5
+) -> list[LongWait]:
+    """Those that waited longest in all, and under which of both facts for longest."""
     waits, totals = waits_of(requests), total_waits(requests)
     rows = ints(requests, "row")
     first_run = requests.column("first_scheduled_ns").to_pylist()
@@ -152,6 +169,8 @@ def longest_waits(requests: pa.Table, names: Mapping[int, str], top: int = 5) ->
     for place in order:
         verdict = max(waits, key=lambda name: waits[name][place])
         row = int(rows[place])
+        own = own_holds(holds.total([row])) if holds is not None else Counter[str]()
+        hold, hold_ns = own.most_common(1)[0] if own else (verdict, int(waits[verdict][place]))
         if totals[place]:
             found.append(
                 LongWait(
@@ -160,16 +179,19 @@ def longest_waits(requests: pa.Table, names: Mapping[int, str], top: int = 5) ->
                     int(totals[place]),
                     verdict,
                     int(waits[verdict][place]),
+                    hold,
+                    hold_ns,
                     first_run[place] is not None,
                 )
             )
     return found
 
 
-def groups_of(requests: pa.Table) -> Iterator[Group]:
+def groups_of(requests: pa.Table, holds: Holds) -> Iterator[Group]:
     """The mean wait of each client, adapter, priority and group, where there are several."""
     totals = total_waits(requests)
     mean = ratio(total(totals), requests.num_rows)
+    rows = ints(requests, "row")
     for by in ("client", "lora", "priority", "group"):
         column = requests.column(by)
         values = column.cast(pa.string()).to_pylist()
@@ -184,7 +206,20 @@ def groups_of(requests: pa.Table) -> Iterator[Group]:
             own = total(totals[chosen]) // count
             times = own / mean if mean else None
             worst = int(totals[chosen].max())
-            yield Group(by, name, count, int(unfinished[chosen].sum()), own, worst, times)
+            pairs = holds.total(rows[chosen].tolist())
+            pair, pair_ns = pairs.most_common(1)[0] if pairs else (None, 0)
+            yield Group(
+                by,
+                name,
+                count,
+                int(unfinished[chosen].sum()),
+                own,
+                worst,
+                times,
+                pair,
+                pair_ns,
+                total(totals[chosen]),
+            )
 
 
 def jain_indices(requests: pa.Table) -> dict[str, dict[str, Any]]:

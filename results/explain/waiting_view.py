@@ -1,16 +1,19 @@
 """Waiting as tables: for what, who longest, who instead."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from schedbench.results.explain.holds import BEHIND_THE_HEAD, DECODES, own_holds
 from schedbench.results.explain.waiting import Group, Held, Inversion, Waiting
-from schedbench.results.explain.words import MEANING, counted
+from schedbench.results.explain.words import MEANING, counted, listed
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import NOTHING, duration, number, percent
 
 _TOP: Final = 5
+_LEAST: Final = 0.001  # of all waiting: pairs below are not shown
+_PLAIN_HOLDS: Final = frozenset({"seats_full", "budget_spent", BEHIND_THE_HEAD})
 _NEVER: Final = {
     "seats_full": "max_num_seqs never preempts",
     "budget_spent": "a running request keeps its share of the budget",
@@ -24,6 +27,12 @@ def waiting_view(found: Waiting, name: str) -> View:
     data: dict[str, Any] = {
         "waited_ns": found.waited_ns,
         "held": [asdict(each) for each in found.held],
+        "facts": [
+            {"ended_by": ended, "would_hold": own, "waited_ns": ns}
+            for (ended, own), ns in found.holds.total().most_common()
+        ],
+        "behind": _by_request(found, found.holds.behind),
+        "budget_taken_by": _by_request(found, found.holds.taken_by),
         "longest": [asdict(each) for each in found.longest],
         "inversions": [_inversion_data(each) for each in found.inversions],
         "groups": [asdict(each) for each in found.groups],
@@ -35,19 +44,38 @@ def waiting_view(found: Waiting, name: str) -> View:
     }
     if not found.waited_ns:
         return View(f"{name}: nobody ever waited", (), _flat(found.held), data)
-    sheets = (_held(found), _longest(found), _inversions(found), _groups(found), _facts(found))
+    sheets = (
+        _held(found),
+        _longest(found),
+        _both_facts(found),
+        _classes(found),
+        _inversions(found),
+        _groups(found),
+        _facts(found),
+    )
     return View(_title(found, name), sheets, _flat(found.held), data)
 
 
+def _by_request(found: Waiting, waited: Mapping[int, int]) -> list[dict[str, Any]]:
+    return [
+        {"row": row if row >= 0 else None, "request": _named(found, row), "waited_ns": ns}
+        for row, ns in sorted(waited.items(), key=lambda each: -each[1])
+    ]
+
+
+def _named(found: Waiting, row: int) -> str:
+    return "the decodes" if row == DECODES else found.names.get(row, str(row))
+
+
 def _title(found: Waiting, name: str) -> str:
-    first = found.held[0]
-    share = percent(first.waited_ns / found.waited_ns)
-    return f"{name}: {share} of all waiting was because {MEANING.get(first.verdict, first.verdict)}"
+    """What held requests themselves, not what ended the loop before it came to them."""
+    own, ns = own_holds(found.holds.total()).most_common(1)[0]
+    return f"{name}: {percent(ns / found.waited_ns)} of all waiting was because {MEANING[own]}"
 
 
 def _held(found: Waiting) -> Sheet:
     headings = (
-        Heading("held by", is_number=False),
+        Heading("loop ended by", is_number=False),
         *map(Heading, ("passes", "time", "KV %", "requests", "waited", "%", "longest")),
     )
     rows = [
@@ -70,7 +98,9 @@ def _longest(found: Waiting) -> Sheet:
     headings = (
         Heading("waited longest", is_number=False),
         Heading("waited"),
-        Heading("mostly", is_number=False),
+        Heading("ended by", is_number=False),
+        Heading("%"),
+        Heading("if it were first", is_number=False),
         Heading("%"),
         Heading("", is_number=False),
     )
@@ -80,9 +110,62 @@ def _longest(found: Waiting) -> Sheet:
             Cell(duration(each.waited_ns)),
             Cell(each.verdict),
             Cell(percent(each.verdict_ns / each.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
+            Cell(each.hold),
+            Cell(percent(each.hold_ns / each.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
             Cell("" if each.served else "never ran", mark=Mark.FAILED),
         )
         for each in found.longest
+    ]
+    return Sheet("", headings, tuple(rows))
+
+
+def _both_facts(found: Waiting) -> Sheet:
+    """What ended the loop, beside what would hold the request if it stood first."""
+    headings = (
+        Heading("loop ended by", is_number=False),
+        Heading("a request that stood first", is_number=False),
+        Heading("waited"),
+        Heading("%"),
+    )
+    pairs = found.holds.total().most_common()
+    rows = [
+        (
+            Cell(ended),
+            Cell("would be let in" if own == BEHIND_THE_HEAD else own),
+            Cell(duration(ns)),
+            Cell(percent(ns / found.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
+        )
+        for (ended, own), ns in pairs
+        if ns >= _LEAST * found.waited_ns
+    ]
+    return Sheet("", headings, tuple(rows))
+
+
+def _classes(found: Waiting) -> Sheet:
+    """Both facts for each class, client, adapter and group, where there are several."""
+    headings = (
+        Heading("by", is_number=False),
+        *map(Heading, ("requests", "mean wait")),
+        Heading("loop mostly ended by", is_number=False),
+        Heading("and if it were first", is_number=False),
+        Heading("%"),
+    )
+    waited = [each for each in found.groups if each.pair is not None and each.waited_ns]
+    shown: list[Group] = []
+    for by in dict.fromkeys(each.by for each in waited):
+        own = [each for each in waited if each.by == by]
+        shown += sorted(own, key=lambda each: -each.mean_ns)[:_TOP]
+    rows = [
+        (
+            Cell(f"{each.by} {each.name}"),
+            Cell(number(each.requests)),
+            Cell(duration(each.mean_ns)),
+            Cell(each.pair[0]),
+            Cell("it would be let in" if each.pair[1] == BEHIND_THE_HEAD else each.pair[1]),
+            Cell(percent(each.pair_ns / each.waited_ns).removesuffix(" %"), mark=Mark.QUIET),
+        )
+        for each in shown
+        if each.pair is not None
     ]
     return Sheet("", headings, tuple(rows))
 
@@ -91,25 +174,38 @@ def _inversions(found: Waiting) -> Sheet:
     shown = [_inverted(each) for each in found.inversions[:_TOP]]
     if found.policy == "fcfs" and shown:
         told = f"{counted(len(found.inversions), 'urgent request')} stood behind less urgent ones"
-        shown.insert(0, ("", f"{told}: fcfs reads no priority, try --scheduling-policy priority"))
+        shown.insert(0, ("", f"{told}: --scheduling-policy fcfs reads no priority"))
     elif len(found.inversions) > _TOP:
         shown.append(("", f"and {counted(len(found.inversions) - _TOP, 'other')}"))
     return facts(shown, "priority inversions" if shown else "")
 
 
 def _inverted(each: Inversion) -> tuple[str, str]:
-    verdict = each.verdicts.most_common(1)[0][0]
-    why = _NEVER.get(verdict, _ONLY_RUNNING)
     told = (
         f"P{each.priority} waited {counted(each.passes, 'pass')} ({duration(each.ns)}) while "
-        f"P{each.holder_priority} {each.holder} held a seat, from pass {each.first_pass} on: "
-        f"{verdict}; {why}"
+        f"P{each.holder_priority} {each.holder} ran, from pass {each.first_pass} on: "
+        f"{_cause(each)}"
     )
     return each.name, told
 
 
+def _cause(each: Inversion) -> str:
+    """What kept an urgent request out: its own lack if it has one, else what ended the loop."""
+    (ended, own), _ = each.verdicts.most_common(1)[0]
+    if own not in _PLAIN_HOLDS:
+        return f"{own}: {MEANING[own]}"
+    return f"{ended}; {_NEVER.get(ended, _ONLY_RUNNING)}"
+
+
 def _inversion_data(each: Inversion) -> dict[str, Any]:
-    return {**asdict(replace(each, verdicts=Counter())), "verdicts": dict(each.verdicts)}
+    return {**asdict(replace(each, verdicts=Counter())), "verdicts": _facts_data(each)}
+
+
+def _facts_data(each: Inversion) -> list[dict[str, Any]]:
+    return [
+        {"ended_by": ended, "would_hold": own, "passes": passes}
+        for (ended, own), passes in each.verdicts.most_common()
+    ]
 
 
 def _groups(found: Waiting) -> Sheet:
@@ -135,8 +231,24 @@ def _group(each: Group) -> tuple[Cell, ...]:
 
 def _facts(found: Waiting) -> Sheet:
     return facts(
-        [*_fairness(found), *_adapters(found), ("held a seat, got nothing", _seats(found))]
+        [
+            ("stood behind", _blamed(found, found.holds.behind)),
+            ("budget went to", _blamed(found, found.holds.taken_by)),
+            *_fairness(found),
+            *_adapters(found),
+            ("ran, got no token", _seats(found)),
+        ]
     )
+
+
+def _blamed(found: Waiting, waited: Mapping[int, int]) -> str:
+    """Those that others waited for longest, with how long these waited, all together."""
+    worst = sorted(waited.items(), key=lambda each: -each[1])
+    if not worst:
+        return ""
+    parts = [f"{_named(found, row)} ({duration(ns)})" for row, ns in worst[:_TOP]]
+    total = duration(sum(waited.values()))
+    return f"{listed(parts, _TOP, len(worst))}; requests waited {total} for them in all"
 
 
 def _fairness(found: Waiting) -> Iterator[tuple[str, str]]:

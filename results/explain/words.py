@@ -45,6 +45,7 @@ MEANING: Final = {
     "encoder_set_aside": "no room in the encoder's budget or cache; others pass",
     "preempted_self_passed_over": "it evicted itself, and the loop went on",
     "list_done": "the running list was done",
+    "behind_the_head": "it lacked nothing itself, and waited for its turn",
 }
 """By label, as the end of the sentence "it waited because ..."."""
 

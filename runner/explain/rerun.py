@@ -82,7 +82,8 @@ def look_on(rerun: Rerun, watcher: Watcher, progress: Progress | None = None) ->
     """
     log = rerun.run.passes(["decisions", "duration_ns", "start_ns"])
     known = log.column("decisions").to_numpy()
-    runner = None if rerun.run.is_complete else same_times(rerun.run)
+    goes_fast = not watcher.needs_every_pass
+    runner = same_times(rerun.run) if goes_fast or not rerun.run.is_complete else None
     watched = watch(
         rerun.prepared(),
         rerun.config,

@@ -213,7 +213,7 @@ def test_counted_blocks_give_the_rows_of_numbered_ones(
 ) -> None:
     counted = outcome(trace, config, short_way=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_may_count", lambda *_: False)
+        patch.setattr(run, "may_count", lambda *_: False)
         assert outcome(trace, config, short_way=False) == counted
 
 

@@ -266,7 +266,7 @@ def test_the_least_change_ends_preemption_and_one_step_less_does_not(tmp_path: P
 @EVERY_CASE
 def test_waiting_adds_up_to_the_waits_of_the_requests_table(case: Case, tmp_path: Path) -> None:
     rerun = case.rerun(tmp_path)
-    watcher = WaitingWatcher()
+    watcher = WaitingWatcher(rerun)
     found = waiting_of(watcher, look_on(rerun, watcher))
     summed = {f"{each.verdict}_ns": each.waited_ns for each in found.held}
     assert summed == rerun.run.summary["waits"]
@@ -274,6 +274,7 @@ def test_waiting_adds_up_to_the_waits_of_the_requests_table(case: Case, tmp_path
     rows = rerun.run.passes().to_pylist()
     idle = sum(row["running"] - row["requests_scheduled"] for row in rows)
     assert found.held_seats.total() == idle
+    assert found.holds.total().total() == found.waited_ns
     assert found.running_passes == sum(row["running"] for row in rows)
     assert found.busy_passes == sum(row["running"] > 0 for row in rows)
 
@@ -288,22 +289,23 @@ def test_an_urgent_request_behind_a_full_house_is_an_inversion(tmp_path: Path) -
         },
         {"max_num_seqs": 1, "policy": "priority", "async_scheduling": False},
     )
-    watcher = WaitingWatcher()
-    inversions = waiting_of(watcher, look_on(case.rerun(tmp_path), watcher)).inversions
+    rerun = case.rerun(tmp_path)
+    watcher = WaitingWatcher(rerun)
+    inversions = waiting_of(watcher, look_on(rerun, watcher)).inversions
     assert [(each.row, each.priority, each.holder_priority) for each in inversions] == [(1, 0, 9)]
-    assert inversions[0].verdicts == {"seats_full": inversions[0].passes}
+    assert inversions[0].verdicts == {("seats_full", "seats_full"): inversions[0].passes}
     assert inversions[0].passes > 0
 
 
 def test_equal_priorities_are_no_inversion(tmp_path: Path) -> None:
     rerun = CASES["seats"].rerun(tmp_path)
-    watcher = WaitingWatcher()
+    watcher = WaitingWatcher(rerun)
     assert waiting_of(watcher, look_on(rerun, watcher)).inversions == ()
 
 
 def test_an_adapter_that_is_kept_out_is_counted_pass_by_pass(tmp_path: Path) -> None:
     rerun = CASES["adapters"].rerun(tmp_path)
-    watcher = WaitingWatcher()
+    watcher = WaitingWatcher(rerun)
     found = waiting_of(watcher, look_on(rerun, watcher))
     assert found.skips
     assert all(0 < each.longest_streak <= each.passes for each in found.skips.values())
