@@ -16,9 +16,21 @@ def has_colour(stream: TextIO) -> bool:
     return stream.isatty()
 
 
+_QUIET = [False]
+
+
+def be_quiet(wanted: bool) -> None:
+    """Whether to show no progress."""
+    _QUIET[:] = [wanted]
+
+
+def is_quiet() -> bool:
+    return _QUIET[0]
+
+
 def is_live(stream: TextIO) -> bool:
     """Whether lines may be rewritten in place."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return not is_quiet() and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def write_any_text() -> None:

@@ -1,10 +1,11 @@
 """The program: its commands, and the one place that turns an exception into an exit code.
 
 0 fine   1 a gate or a verification failed   2 bad usage or bad input   3 the replay stalled
-4 could not write   70 a fault of this program   130 interrupted
+4 could not write   70 a fault of this program   130 interrupted   143 terminated
 """
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -31,8 +32,8 @@ from schedbench.cli.tune import tune
 from schedbench.cli.verify import verify
 from schedbench.errors import InvariantError, SchedbenchError
 
-DEBUG = "--debug"
-USAGE, FAULT, INTERRUPTED = 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
+DEBUG, QUIET = "--debug", "--quiet"
+USAGE, FAULT, INTERRUPTED, TERMINATED = 2, 70, 130, 143  # 70 is EX_SOFTWARE of sysexits.h
 ABOUT = "Replay traces of LLM requests through vLLM's V1 scheduler, pass by pass and exactly."
 
 app = typer.Typer(
@@ -70,8 +71,12 @@ def _root(
         bool,
         typer.Option(DEBUG, help="Show the traceback of an unexpected error, after any command."),
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(QUIET, help="Show no progress, after any command."),
+    ] = False,
 ) -> None:
-    del debug  # taken out by `main`, wherever it stands
+    del debug, quiet  # taken out by `main`, wherever they stand
     if version:
         from importlib.metadata import version as version_of
 
@@ -87,12 +92,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     console.write_any_text()
     given = list(sys.argv[1:] if argv is None else argv)
     debug = DEBUG in given or bool(os.environ.get("SCHEDBENCH_DEBUG"))
-    code = run([word for word in given if word != DEBUG], debug=debug)
+    signal.signal(signal.SIGTERM, _terminate)
+    code = run(given, debug=debug)
     sys.exit(code)
 
 
 def run(words: list[str], *, debug: bool = False) -> int:
     """Run a command line and return its exit code."""
+    console.be_quiet(QUIET in words)
+    words = [word for word in words if word not in (DEBUG, QUIET)]
     try:
         usage.refuse_no_text(words)
         _invoke(words)
@@ -107,15 +115,32 @@ def run(words: list[str], *, debug: bool = False) -> int:
     except usage.UsageFault as error:
         console.error(usage.as_typed(usage.explain(error, words), words))
         return USAGE
-    except (KeyboardInterrupt, typer.Abort):
-        console.error("interrupted")
-        return INTERRUPTED
+    except _TerminatedError as error:
+        return _stopped(error, "terminated", TERMINATED)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _stopped(error, "interrupted", INTERRUPTED)
     except BrokenPipeError:
         _close_stdout()
     except Exception as error:  # noqa: BLE001 - the last line of defence
         _report(error, debug=debug)
         return FAULT
     return 0
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: what it wrote is kept."""
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
+    raise _TerminatedError
+
+
+def _stopped(error: BaseException, how: str, code: int) -> int:
+    for kept in getattr(error, "__notes__", ()):
+        console.plain(kept)
+    console.error(how)
+    return code
 
 
 def _invoke(words: list[str]) -> None:

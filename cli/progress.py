@@ -1,7 +1,11 @@
-"""The line that shows a replay at work: on a terminal only, rewritten in place, then removed."""
+"""The line that shows a replay at work: rewritten in place on a terminal, then removed.
+
+Where stderr is no terminal, a line of its own now and then, so that a log shows a long replay live.
+"""
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,17 +18,33 @@ if TYPE_CHECKING:
     from schedbench.runner.so_far import SoFar
 
 _INTERVAL_S = 0.1
+_FIRST_S, _EVERY_S = 10.0, 60.0  # of lines in a log
 _ETA_FROM = 0.005  # of the work: before that a guess is noise
 _ERASE = "\r\x1b[2K"
 
 
 @dataclass
 class LiveLine:
-    """One line on stderr that is written over; nothing at all where stderr is no terminal."""
+    """One line on stderr that is written over; in a log, one after 10 s and then one a minute."""
 
     is_live: bool = field(default_factory=lambda: console.is_live(sys.stderr))
 
+    clock: Callable[[], float] = time.monotonic
+    _due: float | None = None
+
+    def __post_init__(self) -> None:
+        self._due = None if console.is_quiet() else self.clock() + _FIRST_S
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a text would be shown now."""
+        return self.is_live or (self._due is not None and self.clock() >= self._due)
+
     def show(self, text: str) -> None:
+        if not self.is_live and self.is_wanted:
+            self._due = self.clock() + _EVERY_S
+            console.note(" ".join(text.split()))
+            sys.stderr.flush()
         if self.is_live:
             sys.stderr.write(_ERASE + visible(text, kept="")[: _width()])
             sys.stderr.flush()
@@ -59,7 +79,7 @@ class ReplayProgress:
 
     def __call__(self, replay: "Replay") -> None:
         now = time.monotonic()
-        if not self.line.is_live or now - self._shown < _INTERVAL_S:
+        if not self.line.is_wanted or now - self._shown < _INTERVAL_S:
             return
         so_far = replay.so_far()
         since = now - (self._shown or self._began)

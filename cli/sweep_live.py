@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from schedbench.cli import console
-from schedbench.cli.progress import clock_time
+from schedbench.cli.progress import LiveLine, clock_time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +29,7 @@ class SweepProgress:
     workers: int | None = None
     _done: list["Outcome"] = field(default_factory=list)
     _live: "Live | None" = None
+    _line: LiveLine = field(default_factory=LiveLine)
     _began: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> Self:
@@ -57,6 +58,8 @@ class SweepProgress:
     def add(self, outcome: "Outcome") -> None:
         """A point has ended."""
         self._done.append(outcome)
+        if self._live is None and self._line.is_wanted:
+            self._line.show(self.status())
 
     def _shown(self) -> "RenderableType":
         from rich.console import Group

@@ -13,12 +13,16 @@ ColumnOfCells: TypeAlias = tuple[Heading, list[Cell]]
 def metric_column(
     metric: Metric, title: str, values: Sequence[float | None], *, star: bool = False
 ) -> ColumnOfCells:
-    """With `star` the best values are marked, unless all are the same."""
+    """With `star` the values that show as the best are marked, unless all show the same."""
     scale = scale_for(metric.unit, values)
     best = _best(metric.better, values) if star else None
-    marks = [Mark.BEST if best is not None and value == best else Mark.PLAIN for value in values]
+    texts = [scale.text(value) for value in values]
+    shown = None if best is None else scale.text(best)
+    if len({text for text, value in zip(texts, values, strict=True) if value is not None}) == 1:
+        shown = None  # digits that are not shown make no winner
     cells = [
-        Cell(scale.text(value), value, mark) for value, mark in zip(values, marks, strict=True)
+        Cell(text, value, Mark.BEST if text == shown else Mark.PLAIN)
+        for text, value in zip(texts, values, strict=True)
     ]
     return Heading(f"{title} {scale.unit}".rstrip()), cells
 

@@ -106,10 +106,20 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(interrupted(self.path))
 
     def _store_manifest(self, *, complete: bool) -> None:
         head = {"schema_version": SCHEMA_VERSION, "complete": complete, "began": self._began}
         write_json(self.path / MANIFEST, {**head, **self._manifest})
+
+
+def interrupted(path: Path) -> str:
+    """What can be done with the folder of a run that did not come to its end."""
+    return (
+        f"what was recorded is kept in {path}: `schedbench explain {path}` reads it. To run the "
+        "replay again, remove that folder or give another --out"
+    )
 
 
 def _new_folder(trace_name: str, flags_digest: str) -> Path:

@@ -21,7 +21,7 @@ from schedbench.results.pass_log import (
     request_columns,
 )
 from schedbench.results.pass_metrics import told_metrics
-from schedbench.results.run_store import MANIFEST, POINTS, RUNS, SUMMARY, SWEEP
+from schedbench.results.run_store import MANIFEST, POINTS, RUNS, SUMMARY, SWEEP, interrupted
 
 OWN_FLAGS = (
     "speedup",
@@ -169,7 +169,7 @@ def _why_no_run(folder: Path) -> str:
 
 def _why_incomplete(folder: Path, stalled: str | None) -> str:
     if not stalled:
-        return f"{folder} is incomplete: the replay that wrote it was stopped. Run it again."
+        return f"{folder} is incomplete: its replay was stopped; {interrupted(folder)}."
     return (
         f"{folder} is incomplete: its replay stalled, and would again with the same flags "
         f"({stalled}). Name a run that went to its end."

@@ -64,7 +64,10 @@ MORE_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
 PARETO: Final = ("ttft_ns.p99", "tpot_ns.p99", "output_tokens_per_s")
 """What a configuration trades off: the wait for the first token, the pace after it, throughput."""
 
-_NOTE: Final = "* best; ● no other one beats it in TTFT p99, TPOT p99 and output tokens/s at once"
+_NOTE: Final = (
+    "* best; ● no other one beats it in TTFT p99, TPOT p99 and output tokens/s at once "
+    "(of equal ones the first)"
+)
 
 _BOUGHT: Final = ("num_gpu_blocks", "tensor_parallel_size")
 
@@ -221,8 +224,12 @@ def binding_limit(summary: Mapping[str, Any]) -> str:
 
 
 def _pareto_column(numbers: Sequence[_Numbers]) -> ColumnOfCells:
-    front = pareto_front([tuple(each.get(key) for key in PARETO) for each in numbers])
-    return Heading("front", is_number=False), [Cell("●" if on else "") for on in front]
+    """Of points that come to the same, the first is marked."""
+    found = [tuple(each.get(key) for key in PARETO) for each in numbers]
+    marked = [
+        on and found[place] not in found[:place] for place, on in enumerate(pareto_front(found))
+    ]
+    return Heading("front", is_number=False), [Cell("●" if on else "") for on in marked]
 
 
 def pareto_front(points: Sequence[tuple[float | None, ...]]) -> list[bool]:

@@ -130,6 +130,32 @@ def test_130_is_for_an_interrupt(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "how"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_replay_that_is_stopped_says_what_is_kept_and_what_reads_it(
+    tmp_path: Path, cli: Cli, number: int, code: int, how: str
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedbench", "replay", "--out", "kept", "--no-steady"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "kept" / "manifest.json").exists():
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=180)
+    kept, last = err.splitlines()[-2:]
+    assert (process.returncode, last) == (code, f"error: {how}")
+    assert "what was recorded is kept in kept: `schedbench explain kept` reads it" in kept
+    refused = cli("compare", "kept", "kept")
+    assert "remove that folder or give another --out" in refused.err
+    assert cli("explain", "kept").code == 0
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)

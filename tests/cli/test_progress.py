@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from schedbench.cli.progress import ReplayProgress, clock_time
+from schedbench.cli import console
+from schedbench.cli.progress import LiveLine, ReplayProgress, clock_time
 from schedbench.cli.sweep_live import SweepProgress
 from schedbench.runner.run import replay
 from schedbench.runner.sweep import Plan, run_sweep
@@ -71,3 +72,23 @@ def test_a_sweep_tells_what_is_done_running_and_left_and_the_best_so_far(
     assert re.search(r"; best TTFT p99 so far [\d.]+ .?s: max_num_seqs=1$", status)
     for word in ("TTFT p99", "binding limit", "refused", "3 of 6 done"):
         assert word in terminal.getvalue()
+
+
+def test_a_log_gets_a_line_after_ten_seconds_and_then_one_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And none where --quiet was given."""
+    now = [0.0]
+    console.be_quiet(False)
+    line = LiveLine(is_live=False, clock=lambda: now[0])
+    for second in range(140):
+        now[0] = second
+        line.show(f"{second}  of 140")
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["note: 10 of 140", "note: 70 of 140", "note: 130 of 140"]
+    console.be_quiet(True)
+    quiet = LiveLine(is_live=False, clock=lambda: now[0])
+    console.be_quiet(False)
+    now[0] = 1000.0
+    quiet.show("late")
+    assert capsys.readouterr().err == ""

@@ -59,7 +59,7 @@ def test_a_folder_that_holds_anything_is_refused(tmp_path: Path) -> None:
 
 def test_an_incomplete_run_is_refused_unless_asked_for(folder: RunFolder) -> None:
     folder.write_manifest({})
-    with pytest.raises(RunStoreError, match=r"incomplete.*Run it again"):
+    with pytest.raises(RunStoreError, match=r"incomplete.*kept in"):
         StoredRun.open(folder.path)
     run = StoredRun.open(folder.path, allow_incomplete=True)
     assert not run.is_complete
