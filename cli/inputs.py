@@ -44,6 +44,8 @@ class Input:
         trace = load_trace(path, fmt=fmt, options=import_options(self.reading))
         for note in notes_of(trace):
             console.note(note)
+        for doubt in trace.provenance.get("doubts", ()):
+            console.warning(doubt)
         return cut(trace, self.window)
 
     @property

@@ -28,7 +28,12 @@ def check(
     schedbench trace check log.csv --map arrival=ts:ms,prompt=isl,output=osl
     """
     from schedbench.cli.print_view import print_view
-    from schedbench.cli.trace_sheets import arrival_rows, findings_sheet, view_of
+    from schedbench.cli.trace_sheets import (
+        arrival_rows,
+        findings_sheet,
+        import_rows,
+        view_of,
+    )
     from schedbench.workloads.describe import describe as describe_trace
 
     loaded = Input(trace, reading, window).load()
@@ -36,9 +41,12 @@ def check(
     found = describe_trace(loaded, max_model_len=most)
     odd = len(found.findings)
     verdict = f"{odd} thing{'s'[: odd != 1]} look{'s'[: odd == 1]} odd" if odd else "nothing is odd"
+    many = loaded.num_requests
+    kept = f"{many:,} requests keep" if many != 1 else "1 request keeps"
     rows = [
-        (trace, f"{loaded.num_requests:,} requests keep every rule; {verdict}"),
+        (trace, f"{kept} every rule; {verdict}"),
         *arrival_rows(found),
+        *import_rows(loaded.provenance),
     ]
     data = {
         "path": trace,

@@ -50,6 +50,10 @@ class Target:
                 f"{self.file}: a trace is written as Parquet, or as JSON Lines to a name that ends "
                 f"in .jsonl, and this name says neither; call it {self.file.stem}.parquet"
             )
+        if not self.file.parent.is_dir():
+            raise OutputError(
+                f"{self.file}: there is no folder {self.file.parent}; make it first (mkdir -p)"
+            )
         if self.file.exists() and not self.force:
             raise OutputError(f"{self.file} is there already; give --force to write over it")
 

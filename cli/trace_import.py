@@ -68,6 +68,8 @@ def _told(found: dict[str, Any], *, was_given: bool) -> Iterator[tuple[str, str]
     yield "times", found["notes"][0].partition("; times ")[2]
     for note in found["notes"][1:]:
         yield "note", note
+    for doubt in found.get("doubts", ()):
+        yield "doubt", doubt
     if found["tick"]:
         yield "clock tick", _tick(found["tick"])
     if found["inferred"]:

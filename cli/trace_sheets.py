@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbench.results.sheet import Cell, Heading, Sheet, View, facts
 from schedbench.results.units import duration, number, percent
@@ -84,6 +84,17 @@ def arrival_rows(found: "Description") -> list[tuple[str, str]]:
 
     plot = zip(("over time", ""), rate_plot(found.arrivals), strict=False)
     return [("arrivals", _arrivals(found)), *plot]
+
+
+def import_rows(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What an import changed, dropped or inferred, as the file's provenance has it."""
+    counted = [
+        (f"import {fate}", f"{reason}: {number(rows)}")
+        for fate in ("dropped", "changed")
+        for reason, rows in (provenance.get(fate) or {}).items()
+    ]
+    inferred = provenance.get("inferred") or []
+    return [*counted, *([("import inferred", ", ".join(inferred))] if inferred else [])]
 
 
 def findings_sheet(found: "Description") -> Sheet:

@@ -95,7 +95,7 @@ SECTIONS: dict[str, tuple[Case, ...]] = {
             "B1: one field twice",
             "mooncake.jsonl",
             MOONCAKE + MOONCAKE.replace("{", '{"timestamp": 7, '),
-            ("row 1 (line 2)", "names timestamp twice"),
+            ("row 1 (line 2)", "names 'timestamp' twice"),
         ),
         Case(
             "B1: a null for a row",
@@ -220,10 +220,10 @@ SECTIONS: dict[str, tuple[Case, ...]] = {
             "--map arrival=t,prompt=in,output=out",
         ),
         Case(
-            "B7: Unix seconds read as milliseconds show in duration and rate",
+            "B7: Unix seconds read as milliseconds are doubted",
             "log.csv",
             "t,in,out\n1700000000,1,1\n1700000010,1,1\n1700000020,1,1\n",
-            ("over 0.02 s, 100 a second; times read as milliseconds",),
+            ("over 0.02 s; times read as milliseconds", "they are likely s"),
             ImportOptions(mapping={**MAP, "arrival": "t:ms"}),
             "--map arrival=t:ms,prompt=in,output=out",
             is_refused=False,
@@ -584,7 +584,8 @@ def answer(case: Case) -> tuple[bool, str]:
             trace = load_trace(case.name or "no-such-trace.parquet", options=case.options)
         except SchedbenchError as error:
             return True, f"error: {error}"
-        return False, "\n".join(trace.provenance["notes"])
+        doubts = (f"warning: {doubt}" for doubt in trace.provenance.get("doubts", ()))
+        return False, "\n".join([*trace.provenance["notes"], *doubts])
 
 
 def ran(case: Run) -> tuple[int, str]:

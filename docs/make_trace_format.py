@@ -52,6 +52,12 @@ ids      [ hash_ids 0 ][ hash_ids 1 ][ 2: the tail, or not there ]
          [ blocks that the answer completes: output_hash_ids ]
 ```
 
+No public trace states `output_hash_ids`. On import they are inferred, by one rule for every format
+with prefix ids and sessions: a row goes on from the row it names as `after`, else from the turn
+before it in its session, and of the rows that go on from one, the first whose prompt begins with
+that one's full blocks shows the ids of the blocks that its answer completed. A row that none goes
+on from keeps none. `inferred` in the provenance says so.
+
 ## Metadata
 
 Parquet key-values, or the first line of the JSON Lines twin. A file without any is taken for

@@ -51,9 +51,9 @@ def arrival_rate(requests: int, span_ns: int) -> float | None:
 def rate_text(rate: float) -> str:
     """As it is told of a trace everywhere: three digits, or all of a whole number."""
     if rate < _LEAST_WITH_DECIMALS:
-        return f"{rate:.2g} a second"
+        return f"{rate:.2g} requests/s"
     decimals = 2 if rate < _TWO_DECIMALS_BELOW else 1 if rate < _ONE_DECIMAL_BELOW else 0
-    return f"{rate:,.{0 if rate.is_integer() else decimals}f} a second"
+    return f"{rate:,.{0 if rate.is_integer() else decimals}f} requests/s"
 
 
 def profile_arrivals(arrivals: Times) -> ArrivalProfile:

@@ -5,20 +5,16 @@ trace whole or in batches, and remembers of earlier rows what the next ones are 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from schedbench.workloads.arrays import integers, known, required
 from schedbench.workloads.check_labels import RequestIdChecks, TurnChecks, check_after
-from schedbench.workloads.check_nested import check_nested
+from schedbench.workloads.check_nested import MOST_NS, check_nested
 from schedbench.workloads.check_order import OrderChecks
 from schedbench.workloads.check_prefix import PrefixChecks
 from schedbench.workloads.place import Place
 from schedbench.workloads.schema import COLUMNS, NOT_KNOWN
-
-if TYPE_CHECKING:
-    from schedbench.workloads.trace import Trace
 
 _LEAST: dict[str, int | None] = {
     "prompt_tokens": 1,
@@ -99,6 +95,7 @@ def _check_values(table: pa.Table, place: Place) -> None:
         if has_value is not None and column.required:
             place.refuse_where(~has_value, name, lambda _row: "is null", "Every row needs a value")
         _check_least(table, name, place)
+        _check_most(table, name, place)
     _check_cap(table, place)
 
 
@@ -116,6 +113,18 @@ def _check_least(table: pa.Table, name: str, place: Place) -> None:
     )
 
 
+def _check_most(table: pa.Table, name: str, place: Place) -> None:
+    values, has_value = integers(table, name), known(table, name)
+    if values is None or has_value is None or not name.endswith("_ns"):
+        return
+    place.refuse_where(
+        has_value & (values > MOST_NS),
+        name,
+        lambda row: f"{values[row]} is above {MOST_NS}, 36 years, the most that can be",
+        "Times are nanoseconds since the trace began: check the unit",
+    )
+
+
 def _check_cap(table: pa.Table, place: Place) -> None:
     caps = integers(table, "max_tokens")
     if caps is None:
@@ -127,22 +136,3 @@ def _check_cap(table: pa.Table, place: Place) -> None:
         lambda row: f"{caps[row]} is below the {outputs[row]} tokens that were generated",
         "A request cannot emit more than its cap: correct one of the two",
     )
-
-
-def findings(trace: "Trace") -> list[str]:
-    """What is worth knowing of a file though it breaks no rule: one sentence each.
-
-    What looks odd about the traffic itself is `find_oddities`' business.
-    """
-    told = []
-    if trace.unknown_columns:
-        names = ", ".join(trace.unknown_columns)
-        told.append(f"columns outside the schema, without effect on a replay: {names}")
-    if trace.stored_digest not in {None, trace.digest}:
-        told.append(f"rows were changed after writing: the file claims {trace.stored_digest}")
-    for fate in ("dropped", "changed"):
-        for reason, rows in trace.provenance.get(fate, {}).items():
-            told.append(f"import: {reason}: {rows:,}")
-    if inferred := trace.provenance.get("inferred"):
-        told.append(f"columns that no source states, inferred on import: {', '.join(inferred)}")
-    return told

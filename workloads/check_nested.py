@@ -13,6 +13,9 @@ from schedbench.workloads.place import Mask, Place
 
 Numbers = npt.NDArray[np.int64]
 
+MOST_NS = 1 << 60
+"""Of a time: 36 years. Sums of a few of them still are 64-bit numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -50,6 +53,14 @@ class Items:
             at = int(items[0])
             raise self.place.refuse(int(self.rows[at]), self.column, found(at), remedy)
 
+    def refuse_above(self, name: str) -> None:
+        values = self.numbers(name)
+        self.refuse(
+            values > MOST_NS,
+            lambda i: f"{name} is {values[i]}, above {MOST_NS}, 36 years",
+            "Times are nanoseconds: check the unit",
+        )
+
     def refuse_below(self, name: str, least: int, remedy: str) -> None:
         values = self.numbers(name, when_null=least)
         self.refuse(values < least, lambda i: f"{name} is {values[i]}, below {least}", remedy)
@@ -60,7 +71,13 @@ def check_nested(table: pa.Table, place: Place) -> None:
     for column, check in _RULES.items():
         if column in table.column_names:
             items = Items.of(table, column, place)
+            for name in _times_of(items.structs.type):
+                items.refuse_above(name)
             check(items, prompts[items.rows].astype(np.int64))
+
+
+def _times_of(arrow: pa.StructType) -> list[str]:
+    return [field.name for field in arrow if field.name.endswith("_ns")]
 
 
 def _previous(values: Numbers) -> Numbers:

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from schedbench.workloads.place import Place, shown
 
+_WHOLE_IN_DOUBLES = 1 << 53
 _DIGITS = pa.decimal128(38, 9)
 _RULE = {True: "is not a whole number that fits", False: "does not fit the type"}
 _REMEDY = {True: "Write a whole number, without loss", False: "Correct the value"}
@@ -74,9 +75,18 @@ def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
         return pc.dictionary_encode(_cast(values, target.value_type)).cast(target)
     if pa.types.is_string(target) and pa.types.is_floating(values.type):
         values = values.cast(pa.int64())
+    if pa.types.is_integer(target) and pa.types.is_floating(values.type):
+        _refuse_beyond_doubles(values)
     if pa.types.is_integer(target) and is_text(values.type):
         values = _from_text(values)
     return values.cast(target)
+
+
+def _refuse_beyond_doubles(values: pa.ChunkedArray) -> None:
+    """Above 2**53 a double stands for several whole numbers: which one was meant is lost."""
+    most = pc.max(pc.abs(values)).as_py()
+    if most is not None and most > _WHOLE_IN_DOUBLES:
+        raise pa.ArrowInvalid(f"{most} is beyond the whole numbers that a double can tell apart")
 
 
 def _rebuilt(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -15,9 +15,9 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from schedbench.errors import TraceError
-from schedbench.workloads.place import Place
+from schedbench.workloads.containers import HEAD_BYTES, PARQUET_MAGIC, refuse_other_containers
+from schedbench.workloads.place import Place, printable
 
-PARQUET_MAGIC = b"PAR1"
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HASHED_AT_ONCE = 1 << 22
 _LONGEST_LINE = 1 << 26
@@ -73,22 +73,46 @@ class Source:
 
 
 def find(path: object) -> Source:
-    """The file behind a path or URI; raises TraceError when there is none to read."""
+    """The file behind a path or URI.
+
+    Raises:
+        TraceError: there is none to read, or it is in a container that is not read.
+    """
     uri = fspath(path) if hasattr(path, "__fspath__") else str(path)
     place = Place(uri)
     with faults(place):
-        if "://" in uri:
-            filesystem, inner = pa.fs.FileSystem.from_uri(uri)
-        else:
-            filesystem, inner = pa.fs.LocalFileSystem(), str(Path(uri).absolute())
+        filesystem, inner = _located(uri, place)
         kind = filesystem.get_file_info(inner)
+    if uri == "-" or kind.type == pa.fs.FileType.Unknown:
+        found = "is a pipe or a device, and a trace is read more than once"
+        raise place.refuse_input(found, "Write it to a file first, and name that")
     if kind.type == pa.fs.FileType.NotFound:
         raise place.refuse_input("there is no such file", "Check the path")
     if kind.type == pa.fs.FileType.Directory:
         raise place.refuse_input("is a folder, not a file", "Name one file in it")
     if kind.size == 0:
         raise place.refuse_input("is empty (0 bytes)", "Check how it was made or copied")
-    return Source(uri, filesystem, inner)
+    source = Source(uri, filesystem, inner)
+    with faults(place):
+        was_packed = source.compression() is not None
+        refuse_other_containers(source.head(HEAD_BYTES), place, was_packed=was_packed)
+    return source
+
+
+def _located(uri: str, place: Place) -> tuple[Any, str]:
+    """The file system that a path or URI names, and the path there."""
+    scheme, colon, _ = uri.partition("://")
+    if not colon:
+        return pa.fs.LocalFileSystem(), str(Path(uri).absolute())
+    if scheme.lower() in {"http", "https", "ftp"}:
+        raise place.refuse_input("is on the web, and only files are read", "Download it first")
+    try:
+        filesystem, inner = pa.fs.FileSystem.from_uri(uri)
+    except (pa.ArrowException, ValueError) as error:
+        found = f"cannot be located: {_first_line(error)}"
+        remedy = "Name a path, or a URI that pyarrow knows, such as file:///... or s3://..."
+        raise place.refuse_input(found, remedy) from error
+    return filesystem, inner
 
 
 def open_parquet(source: Source) -> pq.ParquetFile:
@@ -98,7 +122,15 @@ def open_parquet(source: Source) -> pq.ParquetFile:
     if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
         found = "begins as Parquet but does not end so: it is cut short"
         raise source.place.refuse_input(found, "Copy it again, or let its writer finish")
-    return pq.ParquetFile(file)
+    try:
+        return pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        if "encrypt" not in str(error).lower() and "decrypt" not in str(error).lower():
+            raise
+        remedy = "Write it without encryption"
+        raise source.place.refuse_input(
+            "is encrypted Parquet, which is not read", remedy
+        ) from error
 
 
 @contextmanager
@@ -109,6 +141,10 @@ def faults(place: Place) -> Iterator[None]:
     except TraceError:
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        first_line = str(error).partition("\n")[0].rstrip(".")
         remedy = "The file is damaged, cut short or not what its name says: copy it again"
-        raise place.refuse_input(f"cannot be read: {first_line}", remedy) from error
+        raise place.refuse_input(f"cannot be read: {_first_line(error)}", remedy) from error
+
+
+def _first_line(error: Exception) -> str:
+    """The words of another library, without control characters of what it read."""
+    return printable(str(error).partition("\n")[0].rstrip("."))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from schedbench.workloads.arrays import required
 from schedbench.workloads.arrival_profile import NS_PER_S, ArrivalProfile
+from schedbench.workloads.place import listed, shown
 from schedbench.workloads.trace import Trace
 
 Integers = npt.NDArray[np.integer[Any]]
@@ -28,6 +29,9 @@ _YEAR_NS = 365 * 86_400 * NS_PER_S
 
 
 class Oddity(StrEnum):
+    ROWS_CHANGED = "rows_changed"
+    UNKNOWN_COLUMNS = "unknown_columns"
+    UNLIKELY_UNIT = "unlikely_unit"
     ALL_AT_ONCE = "all_at_once"
     LOW_RATE_HEAD = "low_rate_head"
     COARSE_TICK = "coarse_tick"
@@ -60,10 +64,26 @@ class Finding:
 def find_oddities(
     trace: Trace, profile: ArrivalProfile, max_model_len: int | None
 ) -> Iterator[Finding]:
+    yield from _about_file(trace)
     yield from _about_time(trace, profile)
     yield from _about_rows(trace)
     if max_model_len is not None:
         yield from _about_context(trace, max_model_len)
+
+
+def _about_file(trace: Trace) -> Iterator[Finding]:
+    rows = trace.num_requests
+    if trace.stored_digest not in {None, trace.digest}:
+        text = (
+            f"the file states the digest {shown(trace.stored_digest)}, its rows have "
+            f"{trace.digest}: they were changed after writing"
+        )
+        yield Finding(Oddity.ROWS_CHANGED, rows, text)
+    if unknown := trace.unknown_columns:
+        text = f"columns outside the schema, without effect on a replay: {listed(unknown)}"
+        yield Finding(Oddity.UNKNOWN_COLUMNS, rows, text)
+    for doubt in trace.provenance.get("doubts", ()):
+        yield Finding(Oddity.UNLIKELY_UNIT, rows, str(doubt))
 
 
 def _about_time(trace: Trace, profile: ArrivalProfile) -> Iterator[Finding]:

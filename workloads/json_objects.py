@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from schedbench.workloads.exact import first_where
-from schedbench.workloads.place import Place, shown
+from schedbench.workloads.place import Place, printable, shown
 
 Fields = Mapping[str, pa.DataType]
 
@@ -22,8 +22,15 @@ def objects_in(block: bytes, place: Place, *, exact: bool = False) -> list[dict[
             continue
         try:
             row = json.loads(
-                line, parse_float=Decimal if exact else float, object_pairs_hook=_each_once
+                line,
+                parse_float=Decimal if exact else float,
+                parse_constant=_no_number,
+                object_pairs_hook=_each_once,
             )
+            _refuse_half_characters(row, line)
+        except RecursionError as error:
+            found = f"{place.row(len(rows))} is nested too deep to read"
+            raise place.refuse_input(found, "Leave out the field that is, or flatten it") from error
         except ValueError as error:
             found = f"{place.row(len(rows))} is not JSON: {_fault(line, error)}"
             raise place.refuse_input(found, "Correct or remove the line") from error
@@ -34,18 +41,33 @@ def objects_in(block: bytes, place: Place, *, exact: bool = False) -> list[dict[
     return rows
 
 
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no number in JSON")
+
+
+def _refuse_half_characters(row: object, line: bytes) -> None:
+    r"""Text with one half of a surrogate pair, `"\ud800"`, stands for no character."""
+    if b"\\ud" in line.lower():
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("it holds half of a surrogate pair") from error
+
+
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"it names {max(names, key=names.count)} twice")
+        raise ValueError(f"it names {shown(max(names, key=names.count))} twice")
     return fields
 
 
 def _fault(line: bytes, error: ValueError) -> str:
     """What the parser says, and the text around it; long lines are cut on both sides."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text: {shown(line[error.start : error.start + 8])}"
     if not isinstance(error, json.JSONDecodeError):
-        return str(error)
+        return printable(str(error))
     around = error.doc[max(0, error.pos - 30) : error.pos + 20].strip()
     return f"{error.msg} at character {error.pos} of {len(line)}: {shown(around)}"
 

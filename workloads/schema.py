@@ -172,7 +172,7 @@ COLUMNS: Final = (
         "think_ns",
         pa.int64(),
         "ns",
-        "from recorded arrivals",
+        "not known; a closed loop needs it, or --think-time",
         "wait after row `after` finishes",
     ),
     Column("priority", pa.int32(), "", "0", "smaller runs first", when_null=0),

@@ -2,8 +2,9 @@
 
 import os
 
+from schedbench.workloads.containers import PARQUET_MAGIC
 from schedbench.workloads.csv_text import header_line, names_in
-from schedbench.workloads.files import PARQUET_MAGIC, Source, faults, find, open_parquet
+from schedbench.workloads.files import Source, faults, find, open_parquet
 from schedbench.workloads.json_lines import first_object
 from schedbench.workloads.schema import META_SCHEMA, REQUIRED
 

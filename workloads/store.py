@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from schedbench.errors import OutputError, UsageError
 from schedbench.workloads.check import Checks
+from schedbench.workloads.containers import PARQUET_MAGIC
 from schedbench.workloads.exact import loose
-from schedbench.workloads.files import PARQUET_MAGIC, Source, faults, find, open_parquet
+from schedbench.workloads.files import Source, faults, find, open_parquet
 from schedbench.workloads.json_form import json_lines
 from schedbench.workloads.json_lines import read_json_lines
 from schedbench.workloads.metadata import Metadata
@@ -114,9 +115,14 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
             _write_parquet(trace, part)
         part.replace(target)
     except (OSError, pa.ArrowException) as error:
-        raise OutputError(f"{target}: cannot write the trace: {error}") from error
+        raise OutputError(f"{target}: cannot write the trace: {_reason(error)}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    """Without the name of the part file, which is no business of the reader's."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _write_parquet(trace: Trace, path: Path) -> None:

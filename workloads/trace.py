@@ -11,7 +11,7 @@ from schedbench.workloads.arrays import Integers, integers
 from schedbench.workloads.check import check_table
 from schedbench.workloads.exact import exactly, loose
 from schedbench.workloads.json_form import digest_of
-from schedbench.workloads.place import Place
+from schedbench.workloads.place import Place, listed
 from schedbench.workloads.schema import BY_NAME, COLUMNS, REQUIRED
 
 
@@ -121,7 +121,7 @@ def canonical(table: pa.Table, source: str, *, first_row: int = 0) -> pa.Table:
         twice = next(name for name in names if names.count(name) > 1)
         raise place.refuse_column(twice, "stands there twice", "Drop or rename one")
     if missing := [name for name in REQUIRED if name not in names]:
-        found = f"lacks the required column {missing[0]}; it has {', '.join(names) or 'none'}"
+        found = f"lacks the required column {missing[0]}; it has {listed(names) or 'none'}"
         raise place.refuse_input(found, "Add it, or import the file with --map")
     arrays = {
         column.name: exactly(table.column(column.name), column.type, column.name, place)

@@ -79,7 +79,7 @@ def test_a_check_shows_arrivals_over_time_and_names_the_first_rows_of_a_finding(
     asked = ("trace", "check", path, "--map", "arrival=ts:s,prompt=isl,output=osl",
              "--max-model-len", "90")  # fmt: skip
     ran = cli(*asked)
-    assert "1 a second over 8.0 s" in ran.out
+    assert "1 requests/s over 8.0 s" in ran.out
     assert "█" in ran.out
     assert "7 prompts leave no room" in ran.out
     assert "(rows 0, 2, 3, 4, 5 and 2 more)" in ran.out
@@ -95,18 +95,20 @@ def test_a_trace_has_one_rate_wherever_it_is_told(cli: Cli, tmp_path: Path, step
     lines = "".join(f"{at * step_s:.4f},90,4\n" for at in (0, 1, 2, 3, 7, 11, 13))
     path.write_text(f"ts,isl,osl\n{lines}")
     named = (path, "--map", "arrival=ts:s,prompt=isl,output=osl")
-    rates: list[str] = []
+    a_rate = r"([\d,.]+) requests/s"
+    rates: list[tuple[str, str]] = []
     for words in (("check",), ("describe",), ("import", "-o", tmp_path / "t.parquet")):
         ran = cli("trace", *words, *named)
-        rates += re.findall(r"([\d,.]+) a second", ran.err + ran.out)
-    assert len(rates) == 5  # twice by each, but once by an import
-    assert len(set(rates)) == 1
-    assert float(rates[0].replace(",", "")) == pytest.approx(6 / (13 * step_s), rel=0.05)
+        rates += re.findall(f"arrivals +{a_rate}|, {a_rate}\n", ran.err + ran.out)
+    told = ["".join(pair) for pair in rates]
+    assert len(told) == 3  # once on each screen
+    assert len(set(told)) == 1
+    assert float(told[0].replace(",", "")) == pytest.approx(6 / (13 * step_s), rel=0.05)
 
 
 def test_a_description_has_lengths_rate_and_plots(cli: Cli, small: Path) -> None:
     ran = cli("trace", "describe", small)
-    assert "200 a second over 195.0 ms" in ran.out
+    assert "200 requests/s over 195.0 ms" in ran.out
     assert "█" in ran.out
     assert "prompt tokens" in ran.out
     assert json.loads(cli("trace", "describe", small, "--json").out)["requests"] == 40

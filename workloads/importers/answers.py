@@ -14,17 +14,24 @@ import pyarrow.compute as pc
 from schedbench.workloads.arrays import ragged, required
 from schedbench.workloads.importers.columns_of import with_columns
 from schedbench.workloads.importers.report import Report
+from schedbench.workloads.importers.sessions import in_sessions
 from schedbench.workloads.schema import BY_NAME
 
 Rows = npt.NDArray[np.int64]
 
 
-def with_answer_ids(table: pa.Table, block: int, report: Report) -> pa.Table:
-    """Takes each row's first follower whose prompt begins with the row's full blocks."""
-    if "after" not in table.column_names or "hash_ids" not in table.column_names:
+def with_answer_ids(table: pa.Table, block: int | None, report: Report) -> pa.Table:
+    """The same for the rows of every importer; ids that a source states are left as they are.
+
+    A row follows the one it names as `after`, else the turn before it in its session. Of a row's
+    followers the first counts whose prompt begins with the row's full blocks.
+    """
+    has_ids = "hash_ids" in table.column_names and "output_hash_ids" not in table.column_names
+    if block is None or not has_ids or not {"after", "session"} & set(table.column_names):
         return table
-    followers = np.flatnonzero(table.column("after").is_valid().to_numpy())
-    parents = pc.fill_null(table.column("after"), -1).to_numpy()[followers]
+    previous = _previous(table)
+    followers = np.flatnonzero(previous >= 0)
+    parents = previous[followers]
     offsets, items = ragged(table.column("hash_ids"))
     ids = items.to_numpy()
     prompts = required(table, "prompt_tokens").astype(np.int64)
@@ -47,6 +54,17 @@ def with_answer_ids(table: pa.Table, block: int, report: Report) -> pa.Table:
         f"block ids of {parents.size:,} answers were inferred from the turns that follow them",
     )
     return with_columns(table, output_hash_ids=_slices(ids, starts, counts))
+
+
+def _previous(table: pa.Table) -> Rows:
+    """The row that each row goes on from; -1 for none."""
+    rows = np.full(table.num_rows, -1)
+    if "session" in table.column_names:
+        rows = in_sessions(table.column("session")).previous
+    if "after" in table.column_names:
+        after = pc.fill_null(table.column("after"), -1).to_numpy()
+        rows = np.where(after >= 0, after, rows)
+    return rows
 
 
 def _slices(ids: npt.NDArray[np.uint64], starts: Rows, counts: Rows) -> pa.Array:

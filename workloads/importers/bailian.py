@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from schedbench.workloads.arrays import required
 from schedbench.workloads.exact import exactly
 from schedbench.workloads.files import Source
-from schedbench.workloads.importers.answers import with_answer_ids
 from schedbench.workloads.importers.columns_of import nullable, with_columns
 from schedbench.workloads.importers.draft import Batches, Draft, Importer, Published, token_counts
 from schedbench.workloads.importers.options import ImportOptions
@@ -100,10 +99,8 @@ def _roots(parents: Rows) -> Rows:
     return root
 
 
-def link(table: pa.Table, draft: Draft, report: Report) -> pa.Table:
-    table = with_columns(table, **in_sessions(table.column("_root")).columns())
-    block = draft.hash_block_tokens
-    return with_answer_ids(table, HASH_BLOCK_TOKENS if block is None else block, report)
+def link(table: pa.Table, _draft: Draft, _report: Report) -> pa.Table:
+    return with_columns(table, **in_sessions(table.column("_root")).columns())
 
 
 BAILIAN = Importer(

@@ -3,19 +3,21 @@
 from collections import Counter
 from dataclasses import asdict
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schedbench.errors import UsageError
 from schedbench.workloads.arrays import required
-from schedbench.workloads.arrival_profile import arrival_rate, rate_text
 from schedbench.workloads.files import Source, faults
+from schedbench.workloads.importers.answers import with_answer_ids
 from schedbench.workloads.importers.columns_of import replaced
 from schedbench.workloads.importers.draft import Draft, Importer
 from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.report import Report
 from schedbench.workloads.importers.settle import settle
 from schedbench.workloads.importers.ticks import Tick, spread_over, tick_of
+from schedbench.workloads.importers.times import unlikely_unit
 from schedbench.workloads.place import counted
 from schedbench.workloads.trace import Trace
 
@@ -34,12 +36,14 @@ def _published(importer: Importer, source: Source, options: ImportOptions) -> Tr
     report.change(draft.clock.rounded, "times with digits below 1 ns, rounded")
     table, origin_ns = settle(draft.table, options, draft.place, report)
     table = importer.link(table, draft, report)
+    table = with_answer_ids(table, draft.hash_block_tokens, report)
     table = _with_unique_ids(table, options, report)
     tick = tick_of(required(table, "arrival_ns"), origin_ns)
     table, shift_ns = _spread(table, tick, options, report)
     table = _limited(table, options, source)
     origin_ns += shift_ns
     report.notes.insert(0, _summary(table, draft))
+    doubt = unlikely_unit(draft.clock, origin_ns, required(table, "arrival_ns").astype(np.int64))
     return Trace(
         table=table.select([name for name in table.column_names if not name.startswith("_")]),
         hash_block_tokens=draft.hash_block_tokens,
@@ -57,6 +61,7 @@ def _published(importer: Importer, source: Source, options: ImportOptions) -> Tr
             "inferred": report.inferred,
             "transforms": [],
             "notes": report.notes,
+            **({"doubts": [doubt]} if doubt else {}),
         },
         path=source.uri,
     )
@@ -110,12 +115,10 @@ def _limited(table: pa.Table, options: ImportOptions, source: Source) -> pa.Tabl
 
 
 def _summary(table: pa.Table, draft: Draft) -> str:
-    """Requests, duration and rate: what a wrong time unit shows in first."""
+    """Requests, duration and unit: what a wrong time unit shows in first."""
     span_ns = pc.max(table.column("arrival_ns")).as_py()
-    rows = table.num_rows
-    found = arrival_rate(rows, span_ns)
-    rate = "" if found is None else f" over {_duration(span_ns)}, {rate_text(found)}"
-    return f"{counted(rows, 'request')}{rate}; times read as {draft.clock.told()}"
+    over = f" over {_duration(span_ns)}" if span_ns else ""
+    return f"{counted(table.num_rows, 'request')}{over}; times read as {draft.clock.told()}"
 
 
 def _duration(span_ns: int) -> str:

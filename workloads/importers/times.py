@@ -19,6 +19,13 @@ DIGITS_TO_NS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 JSON_TIME = pa.decimal128(38, 18)
 """What a time in JSON is parsed to, so that none of its digits is lost."""
 
+_EPOCH_S = (946_684_800, 4_102_444_800)
+"""Unix time of this century's beginning and end."""
+_MOST_PER_S = 20_000
+_LEAST_ROWS = 20
+_COARSEST_NS = 1_000_000
+"""Most that neighbouring times may lie apart for want of digits."""
+
 _WIDE = pa.decimal256(76, 40)
 
 
@@ -50,6 +57,8 @@ class Clock:
 
     def read(self, values: pa.ChunkedArray, column: str, place: Place) -> Nanoseconds:
         """Nanoseconds since 1970 for dates, since the source's own zero for numbers."""
+        values = plain_text(values)
+        _refuse_coarse_floats(values, self.unit, column, place)
         if values.null_count:
             row = first_row_where(values, lambda part: bool(part.null_count))
             raise place.refuse(row, column, "is missing", "Every request needs a time")
@@ -96,6 +105,54 @@ class Clock:
         return units
 
 
+def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column that is stored by its distinct values, as pandas' categories are, by its rows."""
+    arrow = values.type
+    return values.cast(arrow.value_type) if pa.types.is_dictionary(arrow) else values
+
+
+def _refuse_coarse_floats(values: pa.ChunkedArray, unit: str, column: str, place: Place) -> None:
+    """Raises where a binary fraction has too few digits for its size: neighbours fall together."""
+    if not pa.types.is_floating(values.type) or unit not in DIGITS_TO_NS:
+        return
+    most = pc.max(pc.abs(values)).as_py()
+    if not most or not np.isfinite(most):
+        return
+    step_ns = float(np.spacing(values.type.to_pandas_dtype()(most))) * 10 ** DIGITS_TO_NS[unit]
+    if step_ns > _COARSEST_NS:
+        found = f"holds {values.type}, which at {shown(most)} {unit} steps by {step_ns / 1e6:g} ms"
+        remedy = "Times that differ have become equal: write float64, or take the first time off"
+        raise place.refuse_column(column, found, remedy)
+
+
+def unlikely_unit(clock: Clock, origin_ns: int, arrivals: Nanoseconds) -> str | None:
+    """A doubt about the unit that numbers were read in, with the likelier one.
+
+    Numbers that would be this century's Unix time in one other unit are likely that; so are
+    arrivals at a rate that no server sees, in the next unit that makes it one.
+    """
+    if clock.is_wall:
+        return None
+    scale = 10 ** DIGITS_TO_NS[clock.unit]
+    first, span_ns = origin_ns // scale, int(arrivals[-1])
+    rate = (len(arrivals) - 1) * 1e9 / span_ns if span_ns else 0.0
+    for unit, digits in DIGITS_TO_NS.items():
+        is_epoch = _EPOCH_S[0] <= first * 10**digits // 10**9 <= _EPOCH_S[1]
+        if is_epoch and unit == clock.unit:
+            return None if rate <= _MOST_PER_S else _doubt(clock.unit, f"{rate:,.0f} requests/s")
+        if is_epoch:
+            return _doubt(clock.unit, f"{first:,} {clock.unit} is the year 1970", unit)
+    if rate <= _MOST_PER_S or len(arrivals) < _LEAST_ROWS:
+        return None
+    slower = [u for u, d in DIGITS_TO_NS.items() if rate * scale / 10**d <= _MOST_PER_S]
+    return _doubt(clock.unit, f"{rate:,.0f} requests/s", slower[-1] if slower else None)
+
+
+def _doubt(unit: str, seen: str, likely: str | None = None) -> str:
+    other = f"; they are likely {likely}: --map arrival=NAME:{likely} or --time-unit {likely}"
+    return f"times read as {unit} give {seen}{other if likely else '; check the unit'}"
+
+
 def _decimals(values: pa.ChunkedArray, digits: int) -> tuple[pa.ChunkedArray, int]:
     """Numbers with so many decimals, and how many had to be rounded to that (half to even)."""
     plain = _plain(values)
@@ -110,8 +167,6 @@ def _decimals(values: pa.ChunkedArray, digits: int) -> tuple[pa.ChunkedArray, in
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Digits as text: a binary fraction by its shortest decimal form, as a CSV would hold it."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
     if pa.types.is_floating(values.type):
         return values.cast(pa.string())
     return pc.utf8_trim_whitespace(values) if is_text(values.type) else values

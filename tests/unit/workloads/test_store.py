@@ -19,7 +19,7 @@ from schedbench.workloads.trace import Trace
 Write = Callable[[str, str | bytes], Path]
 
 ONE_ROW = '{"arrival_ns": 0, "prompt_tokens": 10, "output_tokens": 5}\n'
-NS = st.integers(0, 2**62)
+NS = st.integers(0, 2**60)
 INT32 = st.integers(0, 2**31 - 1)
 
 
