@@ -40,6 +40,11 @@ def slice_trace(
     """
     arrivals = required(trace.table, "arrival_ns")
     keep = np.ones(trace.num_requests, dtype=np.bool_)
+    if from_ns is not None and to_ns is not None and from_ns >= to_ns:
+        raise UsageError(
+            f"--from {_time_text(from_ns)} is not before --to {_time_text(to_ns)}: a window runs "
+            "from the first to before the second"
+        )
     if from_ns is not None:
         keep &= arrivals >= from_ns
     if to_ns is not None:

@@ -52,6 +52,7 @@ def test_0_is_for_a_command_that_did_what_it_says(program: Program) -> None:
         (["replay", "--limit", "9999"], "limit 9999: the window holds 2000 requests"),
         (["replay", "--from", "100h"], "no request arrives from 100h on"),
         (["replay", "--from", "90m", "--to", "91m"], "arrives from 90m to before 91m; the"),
+        (["replay", "--from", "30m", "--to", "10m"], "--from 30m is not before --to 10m"),
         (["replay", "--spread-seed", "3"], "--spread-seed 3 would have no effect without --spread"),
         (["sweep", "--max-num-seqs", "4,8", "-j", "0"], "--jobs is 0: it must be from 1 to 1024"),
         (["replay", "--no-store", "--out", "x"], "--no-store keeps nothing and --out says"),
