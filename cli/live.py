@@ -18,7 +18,11 @@ LONGEST_ERROR = 100  # characters of one
 
 
 def verify_live(trace: "Trace", config: "SchedulerConfig", options: "ReplayOptions") -> bool:
-    """Compare on a trace; says what came of it, and whether all passes were equal."""
+    """Compare on a trace; says what came of it, and whether all passes were equal.
+
+    Raises:
+        EngineEndsError: both end the engine, in the same pass.
+    """
     from schedbench.cli.progress import ReplayProgress
     from schedbench.runner.lockstep import verify_trace
 
@@ -27,6 +31,8 @@ def verify_live(trace: "Trace", config: "SchedulerConfig", options: "ReplayOptio
         found = verify_trace(trace, config, runner, options, progress)
     if found.divergence is None:
         console.result(_equal(found, config))
+        if found.ending is not None:
+            raise found.ending
         return True
     lines = divergence_lines(found.divergence)
     if config.behaviours:

@@ -1,7 +1,8 @@
 """The program: its commands, and the one place that turns an exception into an exit code.
 
 0 fine   1 a gate or a verification failed   2 bad usage or bad input   3 the replay stalled
-4 could not write   70 a fault of this program   130 interrupted   143 terminated
+4 could not write   5 vLLM's own engine ends there   70 a fault of this program
+130 interrupted   143 terminated
 """
 
 import os

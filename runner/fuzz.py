@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from schedbench.runner.fuzz_events import draw_events
 from schedbench.runner.fuzz_flags import (
     FEATURES,
     RELEASES,
@@ -18,6 +19,7 @@ from schedbench.runner.fuzz_flags import (
     draw_features,
     draw_flags,
     features_alone,
+    is_free,
     is_older,
 )
 from schedbench.runner.golden_log import GoldenLog
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 Row = dict[str, Any]
-MAX_PASSES = 1500
+MAX_PASSES = 600
 MAX_IDLE = 25
 BASE_US, PER_TOKEN_US = 8000, 30
 GROUPS = 4  # prompts of one group begin alike
@@ -37,9 +39,12 @@ def draw_scenario(
 ) -> GoldenLog:
     """The case of this seed; `allowed` restricts the features that may be drawn."""
     rng = random.Random(f"{release} {seed}")  # noqa: S311
-    features = features_alone(seed, release, allowed) or draw_features(rng, release, allowed)
+    free = is_free(seed, release)
+    features = features_alone(seed, release, allowed) or draw_features(
+        rng, release, allowed, free=free
+    )
     flags = draw_flags(rng, release, features)
-    requests = Requests(rng, flags, features).draw()
+    requests = Requests(rng, flags, features, free=free).draw()
     header: Row = {
         "format": "schedbench-oracle/1",
         "vllm": release,
@@ -47,6 +52,8 @@ def draw_scenario(
         "note": "Random: " + " ".join(sorted(features)),
         "config": flags,
         "clock": {"mode": "pass"},
+        "block_tables": True,
+        "skips_dead_inputs": True,
         "events": draw_events(rng, flags, features, requests),
         "max_passes": MAX_PASSES,
         "max_idle": MAX_IDLE,
@@ -65,11 +72,14 @@ def draw_scenario(
 class Requests:
     """Draws the request rows of one case."""
 
-    def __init__(self, rng: random.Random, flags: Row, features: Collection[str]) -> None:
+    def __init__(
+        self, rng: random.Random, flags: Row, features: Collection[str], *, free: bool
+    ) -> None:
         self._rng, self._flags, self._features = rng, flags, features
+        self._free = free  # may have what ends the engine
         self._clock = 0
         self._max_tokens = flags["max_model_len"]  # of prompt and output
-        if is_older(flags) and flags["async_scheduling"]:
+        if is_older(flags) and flags["async_scheduling"] and not free:
             # 0.26.0 lets a padded decode touch max_model_len and then fails in the next pass.
             self._max_tokens -= flags["num_speculative_tokens"] + 1
         self._longest_prompt = self._max_tokens - 1
@@ -77,7 +87,8 @@ class Requests:
         self._rows: list[Row] = []
 
     def draw(self) -> list[Row]:
-        for number in range(self._rng.randint(6, 30)):
+        most = 60 if "many_seqs" in self._features else 30
+        for number in range(self._rng.randint(6, most)):
             self._clock += int(self._rng.expovariate(1 / self._gap)) if self._gap else 0
             if "streaming" in self._features and chance(self._rng, 0.4):
                 self._rows += self._session(f"s{number}")
@@ -90,17 +101,20 @@ class Requests:
         prompt = self._prompt(request_id)
         row: Row = {"id": request_id, "arrival": self._clock, "prompt": prompt}
         row["max_tokens"] = rng.choice([1, 2, 3, 5, 8, 13, 21, 34, 55])
-        if self._flags["async_scheduling"] and self._flags["num_speculative_tokens"]:
+        ahead = self._flags["async_scheduling"] and self._flags["num_speculative_tokens"]
+        if ahead and not self._free:
             row["max_tokens"] = min(row["max_tokens"], self._max_tokens - _length(prompt))
         if "min_tokens" in self._features and chance(rng, 0.4):
             row["min_tokens"] = rng.randint(1, row["max_tokens"])
+        if "stop" in self._features and chance(rng, 0.5):
+            row["eos_after"] = rng.randint(1, row["max_tokens"])
         return row | self._extras(_length(prompt))
 
     def _extras(self, prompt_length: int) -> Row:
         rng, features = self._rng, self._features
         extras: Row = {}
         if "priority" in features:
-            extras["priority"] = rng.randrange(3)
+            extras["priority"] = rng.randrange(-2, 3)
         if "lora" in features and chance(rng, 0.8):
             extras["lora"] = rng.randint(1, 4)
         if "prefix" in features and chance(rng, 0.1):
@@ -138,7 +152,8 @@ class Requests:
         """An earlier prompt, some of its answer, and a new question; cut to fit."""
         rng = self._rng
         earlier = rng.choice(self._rows)
-        answer = rng.randint(1, earlier["max_tokens"])
+        most = earlier.get("eos_after", earlier["max_tokens"] + 1) - 1  # the end is no plain token
+        answer = rng.randint(min(1, most), most)
         turn = [*earlier["prompt"], [f"o:{earlier['id']}", answer], [f"u{request_id}", length]]
         return _cut(turn, self._longest_prompt)
 
@@ -147,7 +162,7 @@ class Requests:
         grammar: Row = {"delay": rng.randint(0, 6)}
         if chance(rng, 0.15):
             grammar["fail"] = True
-        elif chance(rng, 0.2) and not reuses_ids_in_flight(self._flags, self._features):
+        elif chance(rng, 0.2):
             grammar["reject_after"] = rng.randint(1, 6)
         return grammar
 
@@ -172,9 +187,12 @@ class Requests:
     def _encoder_inputs(self, prompt_length: int) -> list[Row]:
         rng, offset = self._rng, 0
         inputs: list[Row] = []
+        lengths = [4, 8, 16, 24, 32]
+        if "large_items" in self._features:
+            lengths += [60, 110, 220]
         for _ in range(rng.randint(1, 4)):
             offset += rng.randint(0, 20)
-            length = rng.choice([4, 8, 16, 24, 32])
+            length = rng.choice(lengths)
             if offset + length > prompt_length:
                 break
             name = f"i{rng.randrange(4)}"
@@ -190,25 +208,32 @@ class Requests:
     def _session(self, request_id: str) -> list[Row]:
         """A first input, some more, and mostly the end of the session.
 
-        Its tokens stay below max_model_len: 0.26.0 fails on a session that reaches it with
-        passes in flight.
+        Its tokens stay below max_model_len, unless what ends the engine may be: 0.26.0 fails on a
+        session that reaches it with passes in flight.
         """
         rng, turns = self._rng, self._rng.randint(1, 4)
         first = self._request(request_id) | {"resumable": True}
         first["max_tokens"] = min(first["max_tokens"], 8)
-        first.pop("min_tokens", None)
+        for name in ("min_tokens", "eos_after"):
+            if name in first:
+                first[name] = min(first[name], first["max_tokens"])
         left = self._flags["max_model_len"] - 8 - turns * (first["max_tokens"] + 1)
-        first["prompt"] = _cut(first["prompt"], max(1, left // turns))
+        if not (self._free and chance(rng, 0.3)):
+            first["prompt"] = _cut(first["prompt"], max(1, left // turns))
         if "mm" in first:
             first["mm"] = self._encoder_inputs(_length(first["prompt"]))
         rows, arrival = [first], self._clock
         for turn in range(1, turns):
             arrival += rng.randint(1, 12)
             prompt = [[f"{request_id}t{turn}", rng.randint(1, max(1, left // turns))]]
-            follow = {"arrival": arrival, "prompt": prompt, "max_tokens": self._of_turn(first)}
+            follow: Row = {"arrival": arrival, "prompt": prompt, "max_tokens": self._of_turn(first)}
             if "encoder" in self._features and chance(rng, 0.5):
                 follow["mm"] = self._encoder_inputs(_length(prompt))
+            if "stop" in self._features and chance(rng, 0.5):
+                follow["eos_after"] = rng.randint(1, follow["max_tokens"])
             rows.append({"id": request_id, "resumable": True} | follow)
+        if chance(rng, 0.1):  # it is never closed
+            return rows
         end = {"arrival": arrival + rng.randint(1, 20), "prompt": [[f"{request_id}end", 1]]}
         return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
 
@@ -230,56 +255,3 @@ def _cut(prompt: list[list[Any]], longest: int) -> list[list[Any]]:
             kept.append([key, min(length, left)])
             left -= kept[-1][1]
     return kept
-
-
-def reuses_ids_in_flight(flags: Row, features: Collection[str]) -> bool:
-    """Whether the next input of a session cut short could meet the output of the first.
-
-    It starts a new request of the same id, which takes what is in flight for its own.
-    """
-    overlapping = flags["async_scheduling"] or flags["pipeline_depth"]
-    return bool(overlapping and "streaming" in features)
-
-
-def draw_events(
-    rng: random.Random, flags: Row, features: Collection[str], requests: list[Row]
-) -> list[Row]:
-    events: list[Row] = []
-    ids = [request["id"] for request in requests]
-    if reuses_ids_in_flight(flags, features):
-        ids = [request["id"] for request in requests if "resumable" not in request]
-    if "abort" in features and ids:
-        for _ in range(rng.randint(1, 6)):
-            event = {"op": "abort", "pass": rng.randrange(1, 60), "ids": [rng.choice(ids)]}
-            events.append(event | ({"when": "before_update"} if chance(rng, 0.4) else {}))
-    if "pause" in features:
-        start = rng.randrange(1, 30)
-        state = rng.choice(["PAUSED_NEW", "PAUSED_ALL"])
-        events.append({"op": "pause", "pass": start, "state": state})
-        events.append({"op": "pause", "pass": start + rng.randint(1, 9), "state": "UNPAUSED"})
-    if "reset" in features:
-        # Blocks held without running make a forced reset fail; a second one while output of
-        # before the first is in flight breaks 0.26.0's count of it.
-        forced = not {"remote_kv", "streaming"} & set(features) and chance(rng, 0.8)
-        for number in range(rng.randint(1, 3)):
-            event = {"op": "reset_prefix_cache", "pass": rng.randrange(1, 50)}
-            events.append(event | {"preempt": forced and number == 0})
-    if flags["kv_connector"] and not reuses_ids_in_flight(flags, features):
-        events += _failed_loads(rng, flags, requests)
-    return events
-
-
-def _failed_loads(rng: random.Random, flags: Row, requests: list[Row]) -> list[Row]:
-    loads = [request["id"] for request in requests if "remote_kv" in request]
-    events: list[Row] = []
-    for request_id in loads:
-        if chance(rng, 0.3):
-            event = {"pass": rng.randrange(1, 40), "id": request_id}
-            if not is_older(flags) and chance(rng, 0.4):
-                events.append({"op": "kv_failed"} | event | {"when": "report"})
-            else:
-                blocks = sorted({rng.randrange(4) for _ in range(rng.randint(1, 3))})
-                events += [{"op": "kv_invalid"} | event | {"block": block} for block in blocks]
-    if chance(rng, 0.3):  # and again, perhaps while what was cut back is still in flight
-        events += [event | {"pass": event["pass"] + later} for event in events for later in (1, 2)]
-    return events

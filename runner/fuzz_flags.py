@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 from schedbench.errors import UnsupportedError, UsageError
 from schedbench.sched.behaviours import MODELLED
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Collection
 
 Row = dict[str, Any]
@@ -23,25 +23,52 @@ FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if a
     "budget": 0.3,
     "threshold": 0.3,
     "no_chunking": 0.15,
-    "lora": 0.15,
+    "lora": 0.2,
     "abort": 0.3,
-    "pause": 0.1,
-    "reset": 0.12,
-    "throttle": 0.12,
-    "streaming": 0.15,
-    "grammar": 0.15,
-    "remote_kv": 0.25,
-    "speculation": 0.25,
-    "encoder": 0.2,
-    "async": 0.35,
-    "pipeline": 0.12,
+    "pause": 0.2,
+    "reset": 0.2,
+    "throttle": 0.15,
+    "streaming": 0.25,
+    "grammar": 0.2,
+    "remote_kv": 0.3,
+    "speculation": 0.3,
+    "encoder": 0.25,
+    "async": 0.4,
+    "pipeline": 0.15,
     "linear_clock": 0.15,
-    "flush": 0.1,
+    "flush": 0.15,
     "active_cap": 0.2,
     "prefill_interval": 0.2,
-    "min_tokens": 0.15,
+    "min_tokens": 0.2,
+    "stop": 0.25,
+    "tiny_pool": 0.15,
+    "odd_blocks": 0.2,
+    "long_context": 0.12,
+    "many_seqs": 0.12,
+    "hash_algo": 0.15,
+    "partial_prefills": 0.2,
+    "large_items": 0.12,
+    "many_drafts": 0.12,
+    "failed_loads": 0.2,
+    "forced_reset": 0.15,
+    "low_threshold": 0.08,
+    "large_watermark": 0.1,
 }
-NEWER_FEATURES = frozenset({"active_cap", "prefill_interval", "min_tokens"})  # 0.33.0 only
+NEEDS = {  # a feature that is more of another one brings that along
+    "large_items": ("encoder",),
+    "many_drafts": ("speculation",),
+    "failed_loads": ("remote_kv",),
+    "forced_reset": ("reset",),
+    "low_threshold": ("threshold", "speculation"),
+    "large_watermark": ("watermark",),
+}
+NEWER_FEATURES = frozenset({"active_cap", "prefill_interval"})  # absent from 0.26.0
+OLDER_FEATURES = frozenset({"partial_prefills"})  # absent from 0.33.0
+
+
+def absent_from(release: str) -> frozenset[str]:
+    """The features that no case of a release has."""
+    return NEWER_FEATURES if release == RELEASES[0] else OLDER_FEATURES
 
 
 def read_features(text: str) -> list[str]:
@@ -56,11 +83,12 @@ def read_features(text: str) -> list[str]:
 
 def check_features(names: Collection[str], release: str) -> None:
     """Raises UsageError for one that no case of a release has, unless all features are named."""
-    newer = sorted(NEWER_FEATURES & set(names))
-    if release == RELEASES[0] and newer and set(names) != set(FEATURES):
+    absent = sorted(absent_from(release) & set(names))
+    if absent and set(names) != set(FEATURES):
+        other = RELEASES[-1] if release == RELEASES[0] else RELEASES[0]
         raise UsageError(
-            f"--features: {', '.join(newer)}: no case of vLLM {release} has it; leave it out, or "
-            f"compare with {RELEASES[-1]}"
+            f"--features: {', '.join(absent)}: no case of vLLM {release} has it; leave it out, or "
+            f"compare with {other}"
         )
 
 
@@ -68,17 +96,27 @@ def check_features(names: Collection[str], release: str) -> None:
 THEMES: tuple[frozenset[str], ...] = (
     frozenset({"priority", "pressure", "encoder", "threshold", "no_full_isl"}),  # unwinding
     frozenset({"priority", "pressure", "speculation", "no_full_isl", "prefix"}),
-    frozenset({"async", "speculation", "pressure", "reset"}),  # stale drafts
+    frozenset({"async", "speculation", "pressure", "reset", "forced_reset"}),  # stale drafts
     frozenset({"async", "remote_kv", "pressure", "no_full_isl"}),  # deferred frees
     frozenset({"streaming", "remote_kv", "pressure", "pause"}),  # blocks held waiting
     frozenset({"grammar", "speculation", "async"}),
+    frozenset({"streaming", "async", "remote_kv", "failed_loads", "abort"}),
 )
 THEME_SHARE = 0.2
+
+LARGE = frozenset(
+    ("priority", "lora", "streaming", "grammar", "remote_kv", "speculation", "encoder", "async")
+)
+"""Those with most code of their own; all of them at once join a case now and then."""
+LARGE_SHARE = 0.05
+
+FREE_SHARE = 0.35
+"""Of the cases that may have what ends the engine; the others go on for longer without it."""
 
 # Branches that other features hide: one of these is all of a case of a newer release now and then.
 ALONE: tuple[frozenset[str], ...] = (
     frozenset({"priority", "pressure", "encoder", "threshold", "no_full_isl"}),  # unwound inputs
-    frozenset({"prefix", "remote_kv"}),  # one bad block under two requests
+    frozenset({"prefix", "remote_kv", "failed_loads"}),  # one bad block under two requests
 )
 ALONE_EVERY = 8  # cases
 
@@ -126,8 +164,8 @@ def chance(rng: random.Random, share: float) -> bool:
     return rng.random() < share
 
 
-# Found by running: an assertion of the class fails where the first set meets and the second
-# is absent; the last name is dropped. The rest of the domain is free of such failures.
+# What ends the engine of a release soon: where the first set meets and the second is absent, the
+# last name is dropped from the cases that are to go on for long.
 CONFLICTS: dict[str, tuple[tuple[set[str], set[str], str], ...]] = {
     "0.26.0": (
         # More adapters than max_loras run once a stepped-over request comes back.
@@ -145,28 +183,50 @@ CONFLICTS: dict[str, tuple[tuple[set[str], set[str], str], ...]] = {
         # where an eviction left the count of tokens in flight behind.
         ({"streaming", "async", "pipeline"}, set(), "pipeline"),
         ({"streaming", "async", "pressure"}, set(), "pressure"),
+        # Blocks held without running make a forced reset fail.
+        ({"forced_reset", "streaming"}, set(), "forced_reset"),
+        ({"forced_reset", "remote_kv"}, set(), "forced_reset"),
+        # A padded decode is cut, and more drafts are rejected than it had tokens.
+        ({"low_threshold"}, set(), "low_threshold"),
     ),
-    "0.33.0": (({"streaming", "speculation", "pipeline"}, {"async"}, "pipeline"),),
+    "0.33.0": (
+        ({"streaming", "speculation", "pipeline"}, {"async"}, "pipeline"),
+        ({"forced_reset", "streaming"}, set(), "forced_reset"),
+        ({"forced_reset", "remote_kv"}, set(), "forced_reset"),
+        ({"low_threshold"}, set(), "low_threshold"),
+    ),
 }
 
 
-def draw_features(rng: random.Random, release: str, allowed: Collection[str]) -> set[str]:
-    """The features of one case, without combinations the release fails on."""
-    drawn = {name for name, share in FEATURES.items() if chance(rng, share)}
-    theme = rng.choice(THEMES)
-    if chance(rng, THEME_SHARE):
-        drawn |= theme
-    drawn &= set(allowed)
-    if release == RELEASES[0]:
-        drawn -= NEWER_FEATURES
+def is_free(seed: int, release: str) -> bool:
+    """Whether the case of a seed may have what ends the engine."""
+    return chance(random.Random(f"free {release} {seed}"), FREE_SHARE)  # noqa: S311
+
+
+def draw_features(
+    rng: random.Random, release: str, allowed: Collection[str], *, free: bool
+) -> set[str]:
+    """The features of one case; without what ends the engine soon, unless it is free."""
     if release not in CONFLICTS:
         raise UnsupportedError(
             f"random cases that are valid for vLLM {release} are not known: CONFLICTS in "
             "runner/fuzz_flags.py needs a row for it"
         )
-    for together, without, dropped in CONFLICTS[release]:
-        if together <= drawn and not without & drawn:
-            drawn.remove(dropped)
+    drawn = {name for name, share in FEATURES.items() if chance(rng, share)}
+    theme = rng.choice(THEMES)
+    if chance(rng, THEME_SHARE):
+        drawn |= theme
+    if free and chance(rng, LARGE_SHARE / FREE_SHARE):
+        drawn |= LARGE
+    drawn &= set(allowed) - absent_from(release)
+    drawn -= {name for name in drawn if not set(allowed).issuperset(NEEDS.get(name, ()))}
+    for name in [each for each in NEEDS if each in drawn]:
+        drawn |= set(NEEDS[name])
+    if not free:
+        for together, without, dropped in CONFLICTS[release]:
+            if together <= drawn and not without & drawn:
+                drawn.remove(dropped)
+        drawn -= {name for name in drawn if not drawn.issuperset(NEEDS.get(name, ()))}
     return drawn
 
 
@@ -189,7 +249,7 @@ def draw_flags(rng: random.Random, release: str, features: Collection[str]) -> R
     _draw_limits(rng, flags, features)
     _draw_modes(rng, flags, features)
     if "speculation" in features:
-        _draw_speculation(rng, flags, release)
+        _draw_speculation(rng, flags, release, features)
     if release != RELEASES[0]:
         _draw_newer(rng, flags, features)
     if "budget" in features:
@@ -198,31 +258,50 @@ def draw_flags(rng: random.Random, release: str, features: Collection[str]) -> R
 
 
 def _draw_sizes(rng: random.Random, flags: Row, features: Collection[str]) -> None:
-    flags["block_size"] = rng.choice([4, 8, 16, 16, 32])
-    flags["max_model_len"] = rng.choice([64, 96, 128, 160, 256, 384])
-    flags["max_num_seqs"] = rng.choice([1, 2, 3, 4, 6, 8, 8, 12, 16])
-    flags["max_num_batched_tokens"] = rng.choice([16, 32, 48, 64, 100, 128, 256, 512])
+    odd = "odd_blocks" in features
+    flags["block_size"] = rng.choice([1, 2, 3, 12, 24, 48, 64, 128] if odd else [4, 8, 16, 16, 32])
+    lengths = [512, 768, 1024, 2048] if "long_context" in features else [64, 96, 128, 160, 256, 384]
+    flags["max_model_len"] = rng.choice(lengths)
+    many = "many_seqs" in features
+    flags["max_num_seqs"] = rng.choice([20, 32, 48, 64] if many else [1, 2, 3, 4, 6, 8, 8, 12, 16])
+    budgets = [16, 32, 48, 64, 100, 128, 256, 512]
+    flags["max_num_batched_tokens"] = max(rng.choice(budgets), flags["max_num_seqs"])
     if "no_chunking" in features:
         flags["enable_chunked_prefill"] = False
         flags["max_num_batched_tokens"] = flags["max_model_len"] + rng.choice([0, 1, 17, 300])
+    flags["num_gpu_blocks"] = _draw_pool(rng, flags, features)
+
+
+def _draw_pool(rng: random.Random, flags: Row, features: Collection[str]) -> int:
+    """Blocks, by how many of the longest sequences they hold."""
     largest = -(-flags["max_model_len"] // flags["block_size"])
-    roomy = flags["max_num_seqs"] + 1.0
-    scale = rng.choice([1.0, 1.1, 1.3, 1.6, 2.2]) if "pressure" in features else roomy
-    flags["num_gpu_blocks"] = 1 + int(largest * scale) + rng.randrange(3)
+    scale = min(flags["max_num_seqs"], 16) + 1.0
+    if "pressure" in features:
+        scale = rng.choice([1.0, 1.1, 1.3, 1.6, 2.2])
+    if "tiny_pool" in features:
+        scale = rng.choice([0.2, 0.5, 0.7, 0.9])
+    return 1 + max(int(largest * scale), 1) + rng.randrange(3)
 
 
 def _draw_limits(rng: random.Random, flags: Row, features: Collection[str]) -> None:
     if "watermark" in features:
         flags["watermark"] = rng.choice([0.01, 0.05, 0.1, 0.15, 0.2, 0.25])
+    if "large_watermark" in features:
+        flags["watermark"] = rng.choice([0.3, 0.4, 0.5, 0.75, 0.9])
     if "no_full_isl" in features:
         flags["scheduler_reserve_full_isl"] = False
     if "threshold" in features:
         longest = min(flags["max_model_len"], 100)
         flags["long_prefill_token_threshold"] = rng.choice([1, 7, 16, 24, 32, 40, 50, longest])
+    if "partial_prefills" in features and flags["enable_chunked_prefill"]:
+        flags["max_num_partial_prefills"] = rng.randint(2, 4)
+        flags["max_long_partial_prefills"] = rng.randint(1, flags["max_num_partial_prefills"])
     if "lora" in features:
-        flags["max_loras"] = rng.choice([1, 2, 3])
+        flags["max_loras"] = rng.choice([1, 2, 3, 4])
     if "throttle" in features:
         flags["throttle_interval"] = rng.choice([2, 3, 4])
+    if "hash_algo" in features:
+        flags["prefix_caching_hash_algo"] = "sha256_cbor"
     if "encoder" in features:
         flags["encoder_cache_size"] = rng.choice([32, 48, 70, 100, 200])
         flags["encoder_budget"] = rng.choice([32, 40, 64, 100])
@@ -241,16 +320,27 @@ def _draw_modes(rng: random.Random, flags: Row, features: Collection[str]) -> No
     if "remote_kv" in features:
         flags["kv_connector"] = True
         flags["kv_load_failure_policy"] = rng.choice(["fail", "recompute"])
+        flags["kv_role"] = rng.choice(["kv_both", "kv_producer", "kv_consumer"])
 
 
-def _draw_speculation(rng: random.Random, flags: Row, release: str) -> None:
-    flags["num_speculative_tokens"] = rng.choice([1, 2, 3, 4])
-    methods = ["ngram", "eagle", "draft_model"]
+def _draw_speculation(
+    rng: random.Random, flags: Row, release: str, features: Collection[str]
+) -> None:
+    many = "many_drafts" in features
+    flags["num_speculative_tokens"] = rng.choice([5, 6, 8, 12] if many else [1, 2, 3, 4])
+    methods = ["ngram", "eagle", "eagle3", "draft_model"]
     if release != RELEASES[0]:
         methods.append("mtp")
     flags["spec_method"] = rng.choice(methods)
     if flags["spec_method"] == "draft_model":  # its rows take a slot a request
         flags["max_num_batched_tokens"] += flags["max_num_seqs"]
+    if not flags["long_prefill_token_threshold"]:
+        return
+    least = 1 + flags["num_speculative_tokens"]
+    if "low_threshold" in features:
+        flags["long_prefill_token_threshold"] = rng.randrange(1, least)
+    else:  # a padded decode is not cut
+        flags["long_prefill_token_threshold"] = max(flags["long_prefill_token_threshold"], least)
 
 
 def _draw_newer(rng: random.Random, flags: Row, features: Collection[str]) -> None:
@@ -260,16 +350,14 @@ def _draw_newer(rng: random.Random, flags: Row, features: Collection[str]) -> No
         flags["prefill_schedule_interval"] = rng.choice([2, 3, 4])
     if "threshold" in features:
         flags["long_prefill_token_threshold_adaptive"] = chance(rng, 0.5)
-        # A padded decode cut by the threshold fails an assertion.
-        least = 1 + flags["num_speculative_tokens"]
-        flags["long_prefill_token_threshold"] = max(flags["long_prefill_token_threshold"], least)
     if flags["spec_method"] == "mtp":
         flags["mtp_layers"] = rng.choice([1, 2, 3])
+        if flags["block_size"] < flags["num_speculative_tokens"] and flags["enable_prefix_caching"]:
+            flags["mtp_layers"] = 1  # several modules may not read past a block
     if flags["spec_method"] in ("eagle", "mtp"):
         flags["disable_eagle_block_drop"] = chance(rng, 0.2)
         flags["disable_lookahead_block_hashes"] = chance(rng, 0.3)
     if flags["kv_connector"]:
-        flags["kv_role"] = rng.choice(["kv_both", "kv_producer", "kv_consumer"])
         flags["drop_preempted_output"] = rng.choice([None, None, True, False])
         if chance(rng, 0.2):
             first = rng.randrange(2, 12)

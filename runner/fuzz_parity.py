@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Failed:
-    """A case that the real class refuses or fails on, equal up to then: it says little."""
+    """A case on which the real class fails in a way that has no name, equal up to then."""
 
     seed: int
     error: str

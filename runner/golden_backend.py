@@ -39,8 +39,6 @@ class PassReport:
     sent: Sequence[str] = ()
     invalid_blocks: Sequence[int] = ()
     failed_loads: Sequence[str] = ()
-    ends_at: Mapping[str, int] = field(default_factory=dict)
-    """Of requests that the model ends by itself: the place of that token among those sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +96,9 @@ class Backend(Protocol):
 
     def take_evictions(self) -> list[str]:
         """Requests evicted since the last call, in order."""
+
+    def is_live(self, request_id: str) -> bool:
+        """Whether the request is known and has not ended."""
 
     def num_unfinished(self) -> int:
         """Requests known to the scheduler, sessions waiting for input left out.

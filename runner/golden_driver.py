@@ -2,6 +2,9 @@
 
     arrivals -> events -> schedule -> [pipeline full: oldest pass] -> update -> drafts
 
+Where the scheduler ends the engine, the last row says so: `ends` names how, `i` and `during` say
+where, and `open` holds the first halves of the passes in flight.
+
 The clock is integer: one tick a pass, or microseconds with a linear cost. The first half
 of a row is taken after schedule(), the second after the update of the same pass, so with
 several passes in flight it shows the queues as later passes left them.
@@ -12,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from schedbench.errors import EngineEndsError
 from schedbench.runner.golden_backend import Backend, Emission, PassReport, Scheduled
 from schedbench.runner.golden_log import GoldenLog, Row
 from schedbench.runner.golden_world import GrammarCompiler, Model, RemoteStore
@@ -57,8 +61,21 @@ class GoldenDriver:
         self._events: list[Event] = list(header.get("events", ()))
         self._in_flight: deque[InFlight] = deque()
         self._clock = self._index = self._num_idle = 0
+        self._during = ""  # what the scheduler is asked to do
+        self._skips_dead_inputs = header.get("skips_dead_inputs", False)
+        self._logs_tables = header.get("block_tables", False)
+        self._ids: dict[str, None] = {}  # of requests, in the order in which they came
 
     def passes(self) -> Iterator[Row]:
+        try:
+            yield from self._passes()
+        except EngineEndsError as ended:
+            still_open = [in_flight.row for in_flight in self._in_flight]
+            where = {"i": self._index, "during": self._during, "open": still_open}
+            yield {"ends": ended.ending} | where
+            self._close_stats()
+
+    def _passes(self) -> Iterator[Row]:
         while self._index != self._max_passes and self._num_idle <= self._max_idle:
             self._add_arrivals()
             self._act_on_events(self._index, "before_schedule")
@@ -91,11 +108,20 @@ class GoldenDriver:
     def _add_arrivals(self) -> None:
         while self._arrivals and self._arrivals[0]["arrival"] <= self._clock:
             request = self._arrivals.popleft()
+            if self._is_dead(request["id"]):
+                continue
+            self._during = "arrival"
+            self._ids[request["id"]] = None
             self._model.add_request(request)
             self._store.add_request(request)
             self._grammars.add_request(request, self._index)
             self._backend.add_request(request)
             self.stats["added"] += 1
+
+    def _is_dead(self, request_id: str) -> bool:
+        """Whether it is the next input of a session that has ended: no client sends that."""
+        known = self._skips_dead_inputs and request_id in self._ids
+        return known and not self._backend.is_live(request_id)
 
     def _act_on_events(self, index: int, when: str) -> None:
         due = [
@@ -110,6 +136,7 @@ class GoldenDriver:
             self._act_on(event)
 
     def _act_on(self, event: Event) -> None:
+        self._during = "event"
         match event["op"]:
             case "abort":
                 for request_id in event["ids"]:
@@ -127,6 +154,7 @@ class GoldenDriver:
         self._store.now = self._index
         evicted_before = self._backend.take_evictions()
         self._backend.take_lookups()
+        self._during = "schedule"
         throttled = self._index % self._throttle_interval != 0
         scheduled = self._backend.schedule(throttle_prefills=throttled)
         row = self._first_half(scheduled, evicted_before)
@@ -163,6 +191,12 @@ class GoldenDriver:
         row |= {column: value for column, value in optional.items() if value}
         return row | self._queues(1)
 
+    def _tables(self) -> int:
+        """The block tables of all requests, as one number."""
+        tables = ((name, self._backend.block_ids(name)) for name in self._ids)
+        text = ";".join(f"{name}:{ids}" for name, ids in tables if ids)
+        return zlib.crc32(text.encode())
+
     def _count(self, row: Row) -> None:
         running, num_waiting = row["q1"][0], self._backend.num_waiting()
         self.stats["max_running"] = max(self.stats["max_running"], running)
@@ -173,12 +207,14 @@ class GoldenDriver:
         self._num_idle = 0 if row["spent"] else self._num_idle + 1
 
     def _update(self) -> Row:
-        in_flight = self._in_flight.popleft()
+        in_flight = self._in_flight[0]
         row, index = in_flight.row, in_flight.row["i"]
         self._clock += self._cost(row["spent"])
         self._act_on_events(index, "before_update")
         report = self._report(in_flight, index)
+        self._during = "update"
         emissions = self._backend.update(in_flight.scheduled, report)
+        self._in_flight.popleft()
         row |= self._second_half(emissions)
         if self._takes_drafts and row["spent"]:
             self._backend.set_drafts(self._model.propose(in_flight.scheduled))
@@ -223,6 +259,8 @@ class GoldenDriver:
         row["free2"] = backend.num_free_blocks()
         if self._logs_cached:
             row["cached2"] = backend.num_cached_blocks()
+        if self._logs_tables:
+            row["tables"] = self._tables()
         return row | self._queues(2)
 
     def _queues(self, half: int) -> Row:

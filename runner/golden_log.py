@@ -30,7 +30,8 @@ class GoldenLog:
     @property
     def has_queue_contents(self) -> bool:
         """Slices of public traces leave out the columns `wait*`, `skip*` and `freeq2`."""
-        return not self.passes or "wait1" in self.passes[0]
+        first = self.passes[0] if self.passes else {}
+        return not first or "ends" in first or "wait1" in first
 
 
 @dataclass(frozen=True, slots=True)

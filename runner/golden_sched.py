@@ -119,6 +119,7 @@ class SchedBackend:
                 num_prompt_tokens=sum(length for _, length in request["prompt"]),
                 max_tokens=request["max_tokens"],
                 min_tokens=request.get("min_tokens", 0),
+                eos_after=request.get("eos_after"),
                 arrival_time=request["arrival"],
                 identity=SegmentIdentity(self._hasher, request_id, request["prompt"], items, root),
                 priority=request.get("priority", 0),
@@ -198,6 +199,10 @@ class SchedBackend:
     def take_evictions(self) -> list[str]:
         taken, self._evicted = self._evicted, []
         return taken
+
+    def is_live(self, request_id: str) -> bool:
+        request = self.scheduler.requests.get(request_id)
+        return request is not None and not request.is_finished
 
     def num_unfinished(self) -> int:
         return len(self.scheduler.requests) - self.scheduler.num_waiting_for_streaming_input

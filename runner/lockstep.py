@@ -1,7 +1,8 @@
 """Two schedulers on one trace, pass by pass: this project's, and the installed vLLM's own class.
 
 `LockstepScheduler` decides as its base does and has the real class decide the same passes beside
-it. The first pass in which they differ ends the replay. The real class hears what this one hears:
+it. The first pass in which they differ ends the replay, and so does one in which both end the
+engine. The real class hears what this one hears:
 requests, aborts, pauses, resets, compiled grammars, transfers; tokens come from the trace.
 """
 
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from schedbench.errors import EngineEndsError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.runner.events import of_rows
 from schedbench.runner.golden_backend import PassReport, Scheduled
@@ -40,6 +42,11 @@ if TYPE_CHECKING:
     from schedbench.sched.scheduler import CacheReset
     from schedbench.workloads.trace import Trace
 
+Theirs = TypeVar("Theirs")
+Ours = TypeVar("Ours")
+Outcome = TypeVar("Outcome")
+
+LAST_BLOCKS = 4  # of a table that goes on: as many are compared
 KEPT_PASSES = 3  # passes whose verdicts are told with a difference
 
 
@@ -75,11 +82,14 @@ class LockstepScheduler(Scheduler):
         self.beside.set_pause_state(state.name)
 
     def add_request(self, request: Request) -> None:
-        self.beside.add_request(self.describe(request))
         if request.grammar is not None:
             self._compiling[request.request_id] = request
         self._by_itself = True
-        super().add_request(request)
+        self._alike(
+            "add_request",
+            lambda: self.beside.add_request(self.describe(request)),
+            partial(super().add_request, request),
+        )
         self._by_itself = False
 
     def finish_requests(self, request_ids: Iterable[str], status: RequestStatus) -> list[Request]:
@@ -89,9 +99,13 @@ class LockstepScheduler(Scheduler):
         return super().finish_requests(ids, status)
 
     def reset_prefix_cache(self, *, preempt_running: bool = False) -> CacheReset:
-        self.beside.reset_prefix_cache(preempt=preempt_running)
+        _, ours = self._alike(
+            "reset_prefix_cache",
+            lambda: self.beside.reset_prefix_cache(preempt=preempt_running),
+            partial(super().reset_prefix_cache, preempt_running=preempt_running),
+        )
         self.beside.take_evictions()
-        return super().reset_prefix_cache(preempt_running=preempt_running)
+        return ours
 
     def update_draft_token_ids(self, drafts: Mapping[str, int]) -> None:
         self.beside.set_drafts(drafts)
@@ -102,8 +116,11 @@ class LockstepScheduler(Scheduler):
         if self.other_store is not None:
             self.other_store.now_ns = self.now_ns
         state = self._state()
-        theirs = self.beside.schedule(throttle_prefills=throttle_prefills)
-        ours = super().schedule(throttle_prefills=throttle_prefills)
+        theirs, ours = self._alike(
+            "schedule",
+            partial(self.beside.schedule, throttle_prefills=throttle_prefills),
+            partial(super().schedule, throttle_prefills=throttle_prefills),
+        )
         index = self.num_compared
         pairs = {
             "tokens": (list(ours.num_scheduled_tokens.items()), list(theirs.tokens.items())),
@@ -117,6 +134,7 @@ class LockstepScheduler(Scheduler):
             "encoder_inputs": (ours.scheduled_encoder_inputs, theirs.encoder_inputs),
             "queues": (self._queue_lengths(), self.beside.queue_lengths()),
             "free_blocks": (self.kv_cache.pool.num_free, self.beside.num_free_blocks()),
+            "block_tables": self._tables(ours),
         }
         self._compare(index, "schedule", pairs, state)
         self._recent.append(
@@ -135,19 +153,20 @@ class LockstepScheduler(Scheduler):
             self.other_store.now_ns = self.transfers.connector.now_ns  # type: ignore[attr-defined]
             self.other_store.report()  # what it would report is told by the trace's own store
         state = self._state()
-        ends_at = self._ends(model_runner_output.num_sampled_tokens)
-        report = PassReport(model_runner_output.num_sampled_tokens, ends_at=ends_at)
+        report = PassReport(model_runner_output.num_sampled_tokens)
         if (transfers := model_runner_output.kv_connector_output) is not None:
             report = PassReport(
                 model_runner_output.num_sampled_tokens,
                 loaded=transfers.finished_recving,
                 sent=transfers.finished_sending,
                 invalid_blocks=sorted(transfers.invalid_block_ids),
-                ends_at=ends_at,
             )
-        theirs = self.beside.update(scheduled, report)
         self._by_itself = True
-        ours = super().update_from_output(scheduler_output, model_runner_output)
+        theirs, ours = self._alike(
+            "update",
+            partial(self.beside.update, scheduled, report),
+            partial(super().update_from_output, scheduler_output, model_runner_output),
+        )
         self._by_itself = False
         emitted = [
             (r.request_id, ours.num_new_tokens.get(r.request_id, 1), ours.reasons.get(r))
@@ -164,6 +183,38 @@ class LockstepScheduler(Scheduler):
         self._compare(index, "update", pairs, state)
         return ours
 
+    def _alike(
+        self, half: str, theirs: Callable[[], Theirs], ours: Callable[[], Ours]
+    ) -> tuple[Theirs, Ours]:
+        """Have both do the same; where one ends the engine, the other has to do so in that way.
+
+        Raises:
+            EngineEndsError: both end it.
+            Divergence: one of them does, or in another way.
+        """
+        their_ending, found = _outcome(theirs)
+        our_ending, mine = _outcome(ours)
+        names = (_name(our_ending), _name(their_ending))
+        if names[0] != names[1]:
+            state = self._state()
+            raise Divergence(self.num_compared, half, {"ends": names}, state, list(self._recent))
+        if our_ending is not None:
+            raise our_ending
+        return found, mine  # type: ignore[return-value]
+
+    def _tables(self, ours: SchedulerOutput) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Block tables of what was admitted, and of others what a pass can change of them."""
+        admitted = {r.request_id for r in (*ours.scheduled_new_reqs, *ours.scheduled_resumed_reqs)}
+
+        def shown(request_id: str, ids: list[int]) -> list[int]:
+            return list(ids) if request_id in admitted else [len(ids), *ids[-LAST_BLOCKS:]]
+
+        scheduled = ours.num_scheduled_tokens
+        return (
+            {each: shown(each, self.requests[each].block_ids) for each in scheduled},
+            {each: shown(each, self.beside.block_ids(each)) for each in scheduled},
+        )
+
     def _compare(
         self,
         index: int,
@@ -174,18 +225,6 @@ class LockstepScheduler(Scheduler):
         columns = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         if columns:
             raise Divergence(index, half, columns, state, list(self._recent))
-
-    def _ends(self, sampled: Mapping[str, int]) -> dict[str, int]:
-        """Where among the tokens of this pass the model ends a request by itself."""
-        found = {}
-        for request_id, count in sampled.items():
-            request = self.requests.get(request_id)
-            if request is None or request.is_finished or request.eos_after is None:
-                continue
-            place = request.eos_after - request.num_output_tokens - 1
-            if 0 <= place < count:
-                found[request_id] = place
-        return found
 
     def _tell_of_grammars(self) -> None:
         for request_id, request in list(self._compiling.items()):
@@ -207,6 +246,27 @@ class LockstepScheduler(Scheduler):
         }
 
 
+def _outcome(act: Callable[[], Outcome]) -> tuple[EngineEndsError | None, Outcome | None]:
+    """What came of a call: the ending it raised, or what it returned."""
+    try:
+        return None, act()
+    except EngineEndsError as error:
+        return error, None
+
+
+def _name(ended: EngineEndsError | None) -> str | None:
+    return None if ended is None else ended.ending
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A request as a store looks at it; its reports are the trace's own store's to give."""
+
+    request_id: str
+    num_tokens: int = 0
+    is_finished: bool = True  # so that it names no blocks of what did not arrive
+
+
 class StoreBeside:
     """A second remote store, told the same as the trace's own, for the real class to ask."""
 
@@ -214,31 +274,39 @@ class StoreBeside:
 
     def __init__(self, store: RemoteStore) -> None:
         self.store = store
+        self._known: dict[str, Any] = {}  # a store knows a request again by identity
+        self._matched = 0
+
+    def _asked(self, request_id: str) -> Any:  # noqa: ANN401 - it stands for a request
+        return self._known.setdefault(request_id, Asked(request_id))
 
     def matched_tokens(
         self, request_id: str, num_tokens: int, num_computed: int
     ) -> tuple[int | None, bool]:
-        asked: Any = SimpleNamespace(request_id=request_id, num_tokens=num_tokens)
+        asked = self._asked(request_id)
+        asked.num_tokens = num_tokens
         found = self.store.get_num_new_matched_tokens(asked, num_computed)
-        self._asked = asked
         self._matched = found[0] or 0
         return found
 
     def load_started(self, request_id: str) -> None:
-        assert self._asked.request_id == request_id
-        self.store.update_state_after_alloc(self._asked, self._matched)
+        self.store.update_state_after_alloc(self._asked(request_id), self._matched)
 
     def request_finished(self, request_id: str) -> bool:
-        return self.store.request_finished(SimpleNamespace(request_id=request_id))  # type: ignore[arg-type]
+        return self.store.request_finished(self._known.pop(request_id, Asked(request_id)))
 
 
 @dataclass(frozen=True)
 class Lockstep:
-    """What came of a comparison: passes that were equal, and the first that was not."""
+    """What came of a comparison: passes that were equal, and the first that was not.
+
+    `ending` is what both ended in, if their engine does not last.
+    """
 
     num_passes: int
     divergence: Divergence | None
     vllm_version: str
+    ending: EngineEndsError | None = None
 
 
 def verify_trace(
@@ -291,4 +359,6 @@ def verify_trace(
             replaying.run()
     except Divergence as parted:
         return Lockstep(scheduler.num_compared, parted, version)
+    except EngineEndsError as ending:
+        return Lockstep(scheduler.num_compared, None, version, ending)
     return Lockstep(scheduler.num_compared, None, version)

@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from schedbench.errors import StallError
+from schedbench.errors import EngineEndsError, StallError
+from schedbench.results.units import duration
 from schedbench.runner.api import PassResult
 from schedbench.runner.cut import LONGEST_RUN, cut_run, cut_run_ahead
 from schedbench.runner.express_exit import put_back
@@ -56,6 +57,7 @@ class Replay:
 
     Raises:
         StallError: no request can ever be scheduled again.
+        EngineEndsError: vLLM's own engine would end there.
     """
 
     scheduler: Scheduler
@@ -95,7 +97,15 @@ class Replay:
         self._takes_drafts = config.num_speculative_tokens > 0 and not config.runs_ahead
 
     def run(self) -> None:
-        """Replay until nothing is left to come."""
+        """Replay until nothing is left to come, or until vLLM's engine would end."""
+        try:
+            self._run()
+        except EngineEndsError as error:
+            passes = self.recorder.num_passes
+            where = f" (at {duration(self.now_ns)}, after {passes:,} passes)"
+            raise error.told_with(where) from error
+
+    def _run(self) -> None:
         if self.express is not None and self._all_the_way(self.express):
             return
         while True:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from schedbench.errors import StallError
+from schedbench.errors import EngineEndsError, StallError
 from schedbench.results.memory_log import MemoryRun
 from schedbench.results.metrics import summarize
 from schedbench.results.parts import whole
@@ -158,6 +158,7 @@ def replay(
     Raises:
         TraceError, UsageError: the input breaks a rule; nothing was run.
         StallError: no request can ever be scheduled again; what was recorded is kept.
+        EngineEndsError: vLLM's own engine would end there; the same.
         OutputError: the run folder cannot be written.
     """
     trace = Trace.of(trace)
@@ -335,6 +336,8 @@ def _run(
             blaming("--scheduler", options.scheduler),
         ):
             replaying.run()
+    except EngineEndsError as error:
+        return error
     except StallError as error:
         return dated(error, replaying.scheduler, options.events)
     except EnoughError:
@@ -415,7 +418,10 @@ def _finish(
         if stalled is None:
             sink.complete()
     if stalled is not None:
-        raise StallError(f"{stalled}{f' (what was recorded is in {path})' if path else ''}")
+        where = f" (what was recorded is in {path})" if path else ""
+        if isinstance(stalled, EngineEndsError):
+            raise stalled.told_with(where)
+        raise StallError(f"{stalled}{where}")
     asked = None if options.spec_acceptance == DEFAULT_ACCEPTANCE else options.spec_acceptance
     columns = manifest["trace"]["columns"]
     judged = warn(summary, config.as_dict(), manifest["derived"], columns, asked)

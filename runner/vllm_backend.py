@@ -23,7 +23,10 @@ from schedbench.runner.golden_backend import (
     Scheduled,
     StoreClient,
 )
+from schedbench.runner.installed import vllm_version
 from schedbench.runner.vllm_doubles import CountingGrammar, StoreConnector, TokenIds
+from schedbench.runner.vllm_endings import as_endings
+from schedbench.sched.endings import Ending, ends_release
 from schedbench.sched.request import PrefixIdentity
 
 Row = Mapping[str, Any]
@@ -56,13 +59,19 @@ def prepare_environment() -> None:
 
 
 class VllmBackend:
-    """The real class behind the Backend protocol; one instance a scenario."""
+    """The real class behind the Backend protocol; one instance a scenario.
+
+    Raises:
+        EngineEndsError: from any call, where the class fails in a way that has a name.
+    """
 
     def __init__(self, flags: Row, store: StoreClient) -> None:
         prepare_environment()
+        self._release = vllm_version()
         self._tokens = TokenIds()
         self._grammars: dict[str, Future[Any]] = {}
         self._reject_after: dict[str, int | None] = {}
+        self._ends: dict[str, list[int | None]] = {}  # of each input: `eos_after`
         self._lookups: dict[str, int] = {}
         self._evictions: list[tuple[str, int]] = []
         self.blocks_freed_preempt = 0
@@ -111,12 +120,16 @@ class VllmBackend:
 
     def add_request(self, request: Row) -> None:
         real = self._build_request(request)
+        if request["id"] not in self._scheduler.requests:
+            self._ends[request["id"]] = []
+        self._ends[request["id"]].append(request.get("eos_after"))
         if "grammar" in request:
             grammar: Future[Any] = Future()
             self._grammars[request["id"]] = grammar
             real.structured_output_request.grammar = grammar
             self._reject_after[request["id"]] = request["grammar"].get("reject_after")
-        self._scheduler.add_request(real)
+        with as_endings(self._release):
+            self._scheduler.add_request(real)
 
     def _build_request(self, request: Row) -> Any:
         from vllm.lora.request import LoRARequest
@@ -159,7 +172,10 @@ class VllmBackend:
             self._grammars[request_id].set_result(grammar)
 
     def schedule(self, *, throttle_prefills: bool) -> Scheduled:
-        output = self._scheduler.schedule(throttle_prefills)
+        with as_endings(self._release):
+            output = self._scheduler.schedule(throttle_prefills)
+        if any(count <= 0 for count in output.num_scheduled_tokens.values()):
+            raise ends_release(Ending.NEGATIVE_GRANT, self._release)  # the update asserts it
         cached = output.scheduled_cached_reqs
         new = {data.req_id: data.num_computed_tokens for data in output.scheduled_new_reqs}
         continued = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
@@ -192,15 +208,17 @@ class VllmBackend:
         )  # from 0.30.0 on
         if report.failed_loads and can_fail_whole:
             transfers["failed_recving"] = set(report.failed_loads)
-        outputs = self._scheduler.update_from_output(
-            scheduled.output,
-            ModelRunnerOutput(
-                req_ids=request_ids,
-                req_id_to_index={rid: index for index, rid in enumerate(request_ids)},
-                sampled_token_ids=[self._sample(rid, report) for rid in request_ids],
-                kv_connector_output=KVConnectorOutput(**transfers),
-            ),
+        output = ModelRunnerOutput(
+            req_ids=request_ids,
+            req_id_to_index={rid: index for index, rid in enumerate(request_ids)},
+            sampled_token_ids=[self._sample(rid, report) for rid in request_ids],
+            kv_connector_output=KVConnectorOutput(**transfers),
         )
+        with as_endings(self._release):
+            outputs = self._scheduler.update_from_output(scheduled.output, output)
+        known = self._scheduler.requests
+        if any(rid in known and known[rid].num_computed_tokens < 0 for rid in request_ids):
+            raise ends_release(Ending.NEGATIVE_COMPUTED, self._release)
         return [
             Emission(
                 output.request_id,
@@ -215,9 +233,17 @@ class VllmBackend:
         request = self._scheduler.requests.get(request_id)
         first = request.num_output_tokens if request is not None else 0
         tokens = self._tokens.output(request_id, first, report.sampled.get(request_id, 0))
-        if (end := report.ends_at.get(request_id)) is not None:
-            tokens[end] = END_TOKEN
+        eos_after = None if request is None else self._eos_after(request)
+        if eos_after is not None and first < eos_after <= first + len(tokens):
+            tokens[eos_after - first - 1] = END_TOKEN
         return tokens
+
+    def _eos_after(self, request: Any) -> int | None:
+        """Output tokens after which the model ends a request, or its turn, by itself.
+
+        A session has an end for each input; those that still wait in it are not in force.
+        """
+        return self._ends[request.request_id][-1 - len(request.streaming_queue or ())]
 
     def set_drafts(self, drafts: Mapping[str, int]) -> None:
         from vllm.v1.outputs import DraftTokenIds
@@ -228,7 +254,8 @@ class VllmBackend:
     def finish_requests(self, request_ids: Sequence[str]) -> None:
         from vllm.v1.request import RequestStatus
 
-        self._scheduler.finish_requests(request_ids, RequestStatus.FINISHED_ABORTED)
+        with as_endings(self._release):
+            self._scheduler.finish_requests(request_ids, RequestStatus.FINISHED_ABORTED)
 
     def set_pause_state(self, state: str) -> None:
         from vllm.v1.core.sched.interface import PauseState
@@ -236,7 +263,8 @@ class VllmBackend:
         self._scheduler.set_pause_state(PauseState[state])
 
     def reset_prefix_cache(self, *, preempt: bool) -> None:
-        self._scheduler.reset_prefix_cache(reset_running_requests=preempt)
+        with as_endings(self._release):
+            self._scheduler.reset_prefix_cache(reset_running_requests=preempt)
 
     def take_lookups(self) -> dict[str, int]:
         lookups, self._lookups = self._lookups, {}
@@ -274,6 +302,10 @@ class VllmBackend:
     @property
     def num_waiting_for_streaming_input(self) -> int:
         return int(self._scheduler.num_waiting_for_streaming_input)
+
+    def is_live(self, request_id: str) -> bool:
+        request = self._scheduler.requests.get(request_id)
+        return request is not None and not request.is_finished()
 
     def num_unfinished(self) -> int:
         scheduler = self._scheduler

@@ -7,13 +7,12 @@ it does not say: a `SchedulerOutput` made here holds stand-ins there, which are 
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from schedbench.errors import UnsupportedError, UsageError
+from schedbench.errors import UsageError
 from schedbench.runner.golden_backend import PassReport, Scheduled
 from schedbench.runner.vllm_backend import VllmBackend
 from schedbench.runner.vllm_terms import Terms, flags_for
@@ -60,34 +59,13 @@ def refuse_what_it_cannot(
         )
 
 
-@contextmanager
-def _saying_whose_fault(release: str) -> Iterator[None]:
-    """Say of an error inside vLLM that it is one of vLLM's, with its place."""
-    try:
-        yield
-    except Exception as error:
-        frame = next(
-            (
-                each
-                for each in reversed(traceback.extract_tb(error.__traceback__))
-                if "/vllm/" in each.filename
-            ),
-            None,
-        )
-        if frame is None:
-            raise
-        raise UnsupportedError(
-            f"--scheduler vllm: the class of vLLM {release} fails on this trace, in {frame.name} "
-            f"(line {frame.lineno}): {type(error).__name__}: {error}. Leave the option out to see "
-            "the replay without it; --debug shows the traceback"
-        ) from error
-
-
 class VllmScheduler:
     """As much of `Scheduler` as a replay asks for, over vLLM's own class. Times in ns.
 
     Raises:
-        UnsupportedError: the trace holds what the class cannot be told, or the class fails.
+        UnsupportedError: the trace holds what the class cannot be told, or the class fails in a
+            way that has no name.
+        EngineEndsError: it fails in one that has.
     """
 
     def __init__(self, config: SchedulerConfig, store: RemoteStore | None, trace: Trace) -> None:
@@ -106,7 +84,6 @@ class VllmScheduler:
         self._real: dict[str, Any] = {}  # vLLM's requests, for as long as they live
         self._scheduled: deque[Scheduled] = deque()
         self._compiling: dict[str, Request] = {}
-        self._ends: dict[str, list[int | None]] = {}  # of each input: `eos_after`
         self._reset_victims: list[Victim] = []  # since the last pass
 
     @property
@@ -130,11 +107,9 @@ class VllmScheduler:
         told = self._terms.described(request)
         if request_id not in self.requests:
             self.requests[request_id] = request
-            self._ends[request_id] = []
             self.has_sessions |= request.resumable
             if request.grammar is not None:
                 self._compiling[request_id] = request
-        self._ends[request_id].append(request.eos_after)
         with self._frees():
             self._backend.add_request(told)
         if request_id not in self._real:
@@ -144,8 +119,7 @@ class VllmScheduler:
 
     def schedule(self, *, throttle_prefills: bool = False) -> SchedulerOutput:
         self._tell_of_grammars()
-        with _saying_whose_fault(self.config.vllm_version):
-            scheduled = self._backend.schedule(throttle_prefills=throttle_prefills)
+        scheduled = self._backend.schedule(throttle_prefills=throttle_prefills)
         self._scheduled.append(scheduled)
         output = self._output(scheduled)
         self._follow(scheduled.tokens)
@@ -164,7 +138,7 @@ class VllmScheduler:
             for request_id in scheduled.tokens
             if self._status(request_id) is not RequestStatus.RUNNING
         }
-        with self._frees(), _saying_whose_fault(self.config.vllm_version):
+        with self._frees():
             emissions = self._backend.update(scheduled, report)
         self._follow(each.request_id for each in emissions)
         outputs = self._outputs(emissions, waiting)
@@ -229,7 +203,7 @@ class VllmScheduler:
             return
         for request_id in [each for each in self.requests if each not in theirs]:
             self._follow([request_id])
-            for known in (self.requests, self._real, self._ends):
+            for known in (self.requests, self._real):
                 del known[request_id]
             self._compiling.pop(request_id, None)
 
@@ -296,7 +270,7 @@ class VllmScheduler:
         grants = []
         for request_id, num_tokens in scheduled.tokens.items():
             request = self.requests[request_id]
-            num_known = num_tokens - scheduled.drafts.get(request_id, 0)
+            num_known = max(num_tokens - scheduled.drafts.get(request_id, 0), 1)
             if request_id in admitted or request.is_prefill_chunk or num_known > 1:
                 grants.append(PrefillGrant(request, scheduled.computed[request_id], num_known))
         return grants
@@ -313,32 +287,13 @@ class VllmScheduler:
         sampled = model_output.num_sampled_tokens
         transfers = model_output.kv_connector_output
         if transfers is None:
-            return PassReport(sampled, ends_at=self._ends_at(sampled))
+            return PassReport(sampled)
         return PassReport(
             sampled,
             loaded=transfers.finished_recving,
             sent=transfers.finished_sending,
             invalid_blocks=sorted(transfers.invalid_block_ids),
-            ends_at=self._ends_at(sampled),
         )
-
-    def _ends_at(self, sampled: Mapping[str, int]) -> dict[str, int]:
-        """Where among the tokens of this pass the model ends a request by itself.
-
-        A session has an end for each input; those that still wait in it are not in force.
-        """
-        found = {}
-        for request_id, count in sampled.items():
-            ends = self._ends.get(request_id)
-            if ends is None or (real := self._real[request_id]).is_finished():
-                continue
-            eos_after = ends[-1 - len(real.streaming_queue or ())]
-            if eos_after is None:
-                continue
-            place = eos_after - real.num_output_tokens - 1
-            if 0 <= place < count:
-                found[request_id] = place
-        return found
 
     def _outputs(self, emissions: list[Emission], waiting: set[str]) -> EngineCoreOutputs:
         outputs = EngineCoreOutputs()

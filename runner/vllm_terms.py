@@ -57,6 +57,8 @@ class Terms:
             "priority": request.priority,
             "resumable": request.resumable,
         }
+        if request.eos_after is not None:
+            found["eos_after"] = request.eos_after
         if request.lora_id:
             found["lora"] = request.lora_id
         if row is not None and row.cache_salt is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from schedbench.sched import encoder_cache, kv_connector, lora, spec_decode, token_demand
 from schedbench.sched.blocked import what_it_awaits
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.kv_cache.manager import SlotDemand
 from schedbench.sched.pause import PauseState
 from schedbench.sched.policy import (
@@ -156,6 +157,8 @@ def size_offer(
     """Find the tokens to compute in this pass; a verdict if there can be none."""
     config = scheduler.config
     wanted = request.num_tokens - offer.num_computed_tokens
+    if wanted <= 0:
+        raise ends(Ending.EMPTY_ADMISSION, config)
     if this_pass.defer_prefills and wanted > 1:
         return Verdict.PREFILLS_HELD
     padding = spec_decode.padding(wanted, offer.num_computed_tokens, this_pass, config)
@@ -248,6 +251,10 @@ def begin_load(scheduler: Scheduler, request: Request, offer: Offer) -> Verdict:
 
 def seat(scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer: Offer) -> Verdict:
     """Put an admitted request, with its blocks, at the end of the running list."""
+    if spec_decode.is_cut(offer.num_new_tokens, offer.num_padded_drafts, scheduler.config):
+        raise ends(Ending.CUT_PADDING, scheduler.config)
+    if request.status is RequestStatus.RUNNING:
+        raise ends(Ending.QUEUED_TWICE, scheduler.config)
     scheduler.running.append(request)
     resumed = request.status is RequestStatus.PREEMPTED
     (this_pass.resumed if resumed else this_pass.new).append(request)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.stale_output import tokens_in_flight
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ def settle_what_is_known(
     """
     if num_taken != num_sampled:
         num_taken = cut_off(scheduler, request, num_sampled, num_taken)
-    if request.num_output_placeholders:
-        request.num_output_placeholders -= num_taken
+    take_placeholders(scheduler, request, num_taken)
     if was_running:
         known = request.num_computed_tokens - request.num_output_placeholders
         scheduler.kv_cache.cache_blocks(request, known)
@@ -85,7 +85,7 @@ def settle_what_is_sure(
         num_taken = cut_off(scheduler, request, num_sampled, num_taken)
     had_placeholders = request.num_output_placeholders > 0
     if had_placeholders:
-        request.num_output_placeholders -= num_taken
+        take_placeholders(scheduler, request, num_taken)
     if was_running and (had_placeholders or scheduler.config.num_speculative_tokens):
         sure = request.num_computed_tokens - tokens_in_flight(scheduler, request)
         known = request.num_tokens + scheduler.config.uncacheable_tokens  # it takes those off
@@ -97,6 +97,13 @@ def settle_what_was_cut(
 ) -> None:
     """With no pass in flight only the tokens past a stop are left to settle."""
     cut_off(scheduler, request, num_sampled, num_taken)
+
+
+def take_placeholders(scheduler: Scheduler, request: Request, num_taken: int) -> None:
+    """Count tokens that came off those in flight; there cannot come more than were counted."""
+    request.num_output_placeholders -= num_taken
+    if request.num_output_placeholders < 0:
+        raise ends(Ending.NEGATIVE_PLACEHOLDERS, scheduler.config)
 
 
 def cut_off(scheduler: Scheduler, request: Request, num_sampled: int, num_taken: int) -> int:

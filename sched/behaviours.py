@@ -274,6 +274,14 @@ class Behaviours:
         read_in="sched/spec_decode.py: padding",
         source="scheduler.py 1319-1325",
     )
+    pad_whole: bool = _named(
+        "0.33.0",
+        "A padded admission that is cut runs with fewer tokens than drafts.",
+        "The engine ends there.",
+        changes="tokens of an admission; where the engine ends",
+        read_in="sched/spec_decode.py: is_cut",
+        source="scheduler.py 1579",
+    )
     spec_reserve: bool = _named(
         "0.31.0",
         "An asynchronous load leaves free what unfinished prefills need for their known tokens.",
@@ -344,6 +352,14 @@ class Behaviours:
         changes="FINISHED_LENGTH_CAPPED",
         read_in="sched/fold.py: waits_for_more",
         source="sched/utils.py 100-128",
+    )
+    failed_full_hit: bool = _named(
+        "0.33.0",
+        "A failed load that leaves all known tokens computed leaves none to sample from.",
+        "As after a load that succeeded, the last one is computed again.",
+        changes="tokens of an admission; where the engine ends",
+        read_in="sched/kv_connector.py: load_is_done",
+        source="scheduler.py 3465-3470",
     )
     failed_recving: bool = _named(
         "0.30.0",

@@ -60,6 +60,8 @@ def fold(
         kv_connector.transfers_ended(
             scheduler, scheduler.transfers, model_output.kv_connector_output
         )
+    if scheduler.config.num_speculative_tokens:
+        spec_decode.check_computed(scheduler, scheduler_output.num_scheduled_tokens)
     if scheduler.return_path is not None:
         outputs.by_client = scheduler.return_path.fan_out(scheduler, outputs)
     return outputs

@@ -175,7 +175,8 @@ def load_is_done(scheduler: Scheduler, transfers: TransferState, request: Reques
         scheduler.kv_cache.free(request)
     else:
         scheduler.kv_cache.cache_blocks(request, request.num_computed_tokens)
-    if not failed and request.num_computed_tokens == request.num_tokens:
+    leaves_one = not failed or scheduler.config.behaviour.failed_full_hit
+    if leaves_one and request.num_computed_tokens == request.num_tokens:
         request.num_computed_tokens -= 1
     return True
 

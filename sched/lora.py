@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedbench.errors import InvariantError
+from schedbench.sched.endings import Ending, ends
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
@@ -17,8 +17,7 @@ def count_running(scheduler: Scheduler, this_pass: SchedulePass) -> None:
     """Note the adapters of the running requests, or of those scheduled in this pass.
 
     With the latter, those of requests stepped over do not count, so that an admission may take
-    their slot. When both are then scheduled together vLLM 0.26.0 fails an assertion; so does this,
-    by name.
+    their slot. When both are then scheduled together the engine ends.
     """
     config = scheduler.config
     if config.max_loras is None:
@@ -26,11 +25,7 @@ def count_running(scheduler: Scheduler, this_pass: SchedulePass) -> None:
     counted = scheduler.running if config.behaviour.lora_running else this_pass.running
     this_pass.loras = {request.lora_id for request in counted if request.lora_id}
     if len(this_pass.loras) > config.max_loras:
-        raise InvariantError(
-            f"{len(this_pass.loras)} LoRA adapters are running with --max-loras "
-            f"{config.max_loras}: vLLM 0.26.0 crashes here, having admitted one while a "
-            "request of another was stepped over"
-        )
+        raise ends(Ending.LORA_SLOTS, config)
 
 
 def slots_full(request: Request, this_pass: SchedulePass, config: SchedulerConfig) -> bool:

@@ -112,6 +112,7 @@ class StreamingUpdate:
     max_tokens: int
     arrival_time: int
     eos_after: int | None = None
+    min_tokens: int = 0
     encoder_inputs: tuple[EncoderInput, ...] = ()
     content: Any = None  # what the request's identity makes of it
 

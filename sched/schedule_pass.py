@@ -32,6 +32,7 @@ class SchedulePass:
         "encoder_budget",
         "encoder_grant",
         "encoder_inputs",
+        "grants_below_0",
         "input_budget",
         "lookups",
         "loras",
@@ -102,6 +103,7 @@ class SchedulePass:
         self.context_tokens = 0
         self.cut_by_budget = False
         self.cut_by_encoder = False
+        self.grants_below_0 = False  # whether one was made; it may have been undone since
         self.running_stop = Verdict.LIST_DONE
         self.admission_stop = Verdict.QUEUES_EMPTY
 
@@ -117,6 +119,7 @@ class SchedulePass:
     ) -> None:
         """Spend budget on a running request; drafts are among the tokens."""
         self.running.append(request)
+        self.grants_below_0 |= num_new_tokens < 0
         self.num_scheduled_tokens[request.request_id] = num_new_tokens
         self.token_budget -= num_new_tokens
         if self.draft_rows:
@@ -193,7 +196,7 @@ class SchedulePass:
         self.new_block_ids[request.request_id] = request.block_ids.copy()
         if num_padded_drafts:
             self.drafts[request.request_id] = num_padded_drafts
-        num_known = num_new_tokens - num_padded_drafts
+        num_known = max(num_new_tokens - num_padded_drafts, 1)  # one, where the padding is cut
         self.prefills.append(PrefillGrant(request, num_computed_tokens, num_known))
         self._note_cut(request, num_computed_tokens + num_known)
 

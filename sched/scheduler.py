@@ -25,6 +25,7 @@ from schedbench.sched import (
 )
 from schedbench.sched.admission_loop import admit_waiting
 from schedbench.sched.encoder_cache import EncoderCache
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.fold import fold
 from schedbench.sched.kv_cache.manager import KVCacheManager
 from schedbench.sched.output import Victim
@@ -177,6 +178,9 @@ class Scheduler:
 
         They are evicted last to first, so that they stand in `waiting` in their order. What a
         pass in flight brings for them is stale and will be dropped.
+
+        Raises:
+            EngineEndsError: blocks are held by others, so that evicting was in vain.
         """
         victims = []
         while preempt_running and self.running:
@@ -186,7 +190,10 @@ class Scheduler:
             preempt(self, request)
             stale_output.at_reset(self, request, num_placeholders)
         self.reset_victims += victims
-        return CacheReset(self.kv_cache.reset_prefix_cache(), victims)
+        done = self.kv_cache.reset_prefix_cache()
+        if preempt_running and not done:
+            raise ends(Ending.RESET_FAILED, self.config)
+        return CacheReset(done, victims)
 
     def free_request(self, request: Request, *, keep_blocks: bool = False) -> None:
         """Let go of a finished request; the running list and the queues are the caller's.
@@ -276,6 +283,8 @@ class Scheduler:
     def close_pass(self, this_pass: SchedulePass) -> SchedulerOutput:
         """Check a pass, count its tokens as computed, and hand it over."""
         this_pass.check(num_running=len(self.running), max_num_seqs=self.config.max_num_seqs)
+        if this_pass.grants_below_0 and min(this_pass.num_scheduled_tokens.values(), default=1) < 0:
+            raise ends(Ending.NEGATIVE_GRANT, self.config)
         cancelled = fit = 0
         if this_pass.admission_stop is Verdict.CLOSED_BY_PREEMPTION:
             cancelled = len(self.queues) - len(this_pass.victims)

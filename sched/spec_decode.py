@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.request import Request
@@ -59,6 +60,11 @@ def padding(
     return drafts
 
 
+def is_cut(num_new_tokens: int, num_padded_drafts: int, config: SchedulerConfig) -> bool:
+    """Whether a padded admission got fewer tokens than its drafts, where that may not be."""
+    return 0 < num_new_tokens <= num_padded_drafts and config.behaviour.pad_whole
+
+
 def take_back_rejected(request: Request, num_drafts: int, num_sampled: int) -> None:
     """Undo what was counted for drafts that were rejected."""
     rejected = num_drafts - (num_sampled - 1)
@@ -66,6 +72,14 @@ def take_back_rejected(request: Request, num_drafts: int, num_sampled: int) -> N
         request.num_computed_tokens -= rejected
     if request.num_output_placeholders > 0:
         request.num_output_placeholders -= rejected
+
+
+def check_computed(scheduler: Scheduler, request_ids: Iterable[str]) -> None:
+    """End where a request has fewer than no tokens computed, for none are before its prompt."""
+    for request_id in request_ids:
+        request = scheduler.requests.get(request_id)
+        if request is not None and request.num_computed_tokens < 0:
+            raise ends(Ending.NEGATIVE_COMPUTED, scheduler.config)
 
 
 def set_drafts(scheduler: Scheduler, drafts: Mapping[str, int]) -> None:

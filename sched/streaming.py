@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schedbench.sched import stale_output
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.request import RequestStatus, StreamingUpdate
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def update_of(request: Request) -> StreamingUpdate | None:
         request.max_tokens,
         request.arrival_time,
         request.eos_after,
+        request.min_tokens,
         request.encoder_inputs,
         request.identity,
     )
@@ -60,6 +62,8 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
     behaviour = scheduler.config.behaviour
     if behaviour.streaming_frontier:
         kept = session.num_tokens - 1
+        if kept < session.num_computed_tokens:
+            raise ends(Ending.INPUT_BEHIND, scheduler.config)
     else:
         kept = min(session.num_computed_tokens, session.num_tokens)
     session.identity.next_input(session.num_tokens, kept, update, redo=behaviour.turn_rehash)
@@ -70,6 +74,7 @@ def apply_update(scheduler: Scheduler, session: Request, update: StreamingUpdate
     session.num_tokens = session.output_start = kept + update.num_prompt_tokens
     session.arrival_time = update.arrival_time
     session.eos_after = update.eos_after
+    session.min_tokens = update.min_tokens
     if behaviour.streaming_max_tokens:
         session.max_tokens = update.max_tokens
     if session.status is RequestStatus.WAITING_FOR_STREAMING_REQ:
@@ -88,6 +93,8 @@ def segment_is_done(scheduler: Scheduler, session: Request) -> bool:
         return False
     if scheduler.config.behaviour.turn_rollback:
         session.num_computed_tokens -= session.num_output_placeholders
+        if session.num_computed_tokens < 0:
+            raise ends(Ending.NEGATIVE_COMPUTED, scheduler.config)
         session.num_spec_tokens = 0
         stale_output.mark(scheduler, session, drops=True)
     if session.streaming_queue:

@@ -7,8 +7,10 @@ without being spent. Requests are copied as the loop comes to them, so nothing r
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from schedbench.errors import EngineEndsError
 from schedbench.sched.admission_loop import admit_waiting
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def admissions_that_fit(scheduler: Scheduler, this_pass: SchedulePass) -> int:
     if scheduler.transfers is not None:
         other.transfers = scheduler.transfers.what_if()
     trial = this_pass.what_if()
-    admit_waiting(other, trial)
+    with suppress(EngineEndsError):  # it was not closed to end there
+        admit_waiting(other, trial)
     admitted = (*trial.new, *trial.resumed)
     return sum(request.request_id not in victims for request in admitted)

@@ -155,7 +155,9 @@ class KVCacheManager:
             full = min(full, self._hashable(request, num_tokens) // self.block_size)
         first = request.num_cached_blocks
         if full > first:
-            self.pool.cache(table_of(request), request.identity.stretches(first, full))
+            held = min(full, len(request.block_ids))  # fewer past max_model_len
+            if held > first:
+                self.pool.cache(table_of(request), request.identity.stretches(first, held))
             request.num_cached_blocks = full
 
     def free(self, request: Request) -> int:

@@ -42,4 +42,3 @@ def test_a_case_of_the_newer_release_may_ask_for_any_number_of_tokens_it_may_rea
     asked = [request for request in requests if request.get("min_tokens", 0) > 1]
     assert asked
     assert all(request["min_tokens"] <= request["max_tokens"] for request in asked)
-    assert not any("resumable" in request for request in asked)

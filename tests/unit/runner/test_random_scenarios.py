@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
 
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import ALONE, FEATURES, RELEASES
+from schedbench.runner.fuzz_flags import ALONE, FEATURES, LARGE, NEEDS, RELEASES, absent_from
 from schedbench.runner.golden_log import GoldenLog, first_difference, read_log, write_log
 
 if TYPE_CHECKING:
@@ -30,9 +32,26 @@ def test_only_allowed_features_are_drawn(release: str) -> None:
         assert flags["num_speculative_tokens"] == 0
 
 
-def test_every_feature_is_drawn_for_the_newest_release() -> None:
-    notes = {word for seed in range(200) for word in _note(draw_scenario(seed, RELEASES[-1]))}
-    assert notes >= set(FEATURES)
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_feature_is_drawn_that_a_release_has(release: str) -> None:
+    notes = {word for seed in range(300) for word in _note(draw_scenario(seed, release))}
+    assert notes - {"Random:"} == set(FEATURES) - absent_from(release)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_feature_that_is_more_of_another_one_comes_with_it(release: str) -> None:
+    for seed in range(300):
+        drawn = set(_note(draw_scenario(seed, release)))
+        assert all(drawn.issuperset(NEEDS[name]) for name in drawn & set(NEEDS)), seed
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_any_two_features_meet_and_the_large_ones_all_at_once(release: str) -> None:
+    names = sorted(set(FEATURES) - absent_from(release))
+    drawn = [set(_note(draw_scenario(seed, release))) for seed in range(2500)]
+    met = Counter(pair for case in drawn for pair in combinations(sorted(case), 2))
+    assert [pair for pair in combinations(names, 2) if not met[pair]] == []
+    assert sum(case >= LARGE for case in drawn) > 50
 
 
 def test_a_newer_release_has_cases_of_few_features_and_none_that_are_not_allowed() -> None:
