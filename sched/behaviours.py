@@ -275,12 +275,12 @@ class Behaviours:
         source="scheduler.py 1319-1325",
     )
     pad_whole: bool = _named(
-        "0.33.0",
+        "0.29.0",
         "A padded admission that is cut runs with fewer tokens than drafts.",
         "The engine ends there.",
         changes="tokens of an admission; where the engine ends",
         read_in="sched/spec_decode.py: is_cut",
-        source="scheduler.py 1579",
+        source="scheduler.py 1185",
     )
     spec_reserve: bool = _named(
         "0.31.0",
@@ -354,12 +354,12 @@ class Behaviours:
         source="sched/utils.py 100-128",
     )
     failed_full_hit: bool = _named(
-        "0.33.0",
+        "0.31.0",
         "A failed load that leaves all known tokens computed leaves none to sample from.",
         "As after a load that succeeded, the last one is computed again.",
         changes="tokens of an admission; where the engine ends",
         read_in="sched/kv_connector.py: load_is_done",
-        source="scheduler.py 3465-3470",
+        source="scheduler.py 3095",
     )
     failed_recving: bool = _named(
         "0.30.0",
