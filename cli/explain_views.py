@@ -82,12 +82,15 @@ def of_preemptions(run: "StoredRun", replaying: "Replaying") -> "View":
 def of_waiting(run: "StoredRun", replaying: "Replaying") -> "View":
     """What kept requests waiting, and who was served instead."""
     from schedbench.results.explain.waiting_view import waiting_view
+    from schedbench.runner.explain.sooner import changes_for_classes
     from schedbench.runner.explain.waiting import WaitingWatcher, waiting_of
 
     rerun = rerun_of(run, replaying.trace)
     watcher = WaitingWatcher(rerun)
     seen = watched(rerun, watcher)
-    return waiting_view(waiting_of(watcher, seen), run.name)
+    found = waiting_of(watcher, seen)
+    what_ifs = with_changes(rerun, changes_for_classes(found, rerun), replaying)
+    return waiting_view(found, run.name, what_ifs)
 
 
 def of_prefix(run: "StoredRun", replaying: "Replaying") -> "View":

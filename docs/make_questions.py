@@ -146,7 +146,8 @@ QUESTIONS = (
             "replay chat.parquet --num-gpu-blocks 27000 --max-num-seqs 12 --out runs/few-seats",
             "explain runs/few-seats --waiting",
         ),
-        "What held how many requests for how long, with the KV in use meanwhile.",
+        "What ended the loop for how many requests and for how long, with the KV in use meanwhile; "
+        "what would hold a request that stood first; and what helps.",
     ),
     Question(
         8,
@@ -167,7 +168,8 @@ QUESTIONS = (
         10,
         "Does priority work? My urgent request was not faster.",
         ("compare runs/tenants --by priority", "explain runs/tenants --waiting"),
-        "Latencies by class, and the inversions: who held a seat meanwhile.",
+        "Latencies by class; what ended the loop, and what would hold each class if it stood "
+        "first; inversions with their cause; and the changes that were replayed and help.",
     ),
     Question(
         11,
@@ -251,7 +253,8 @@ QUESTIONS = (
         18,
         "Which tenant starves?",
         ("compare runs/tenants --by client",),
-        "Waits and shares of each client, and Jain's index over them.",
+        "Waits and shares of each client, and Jain's index over the tokens served per request and "
+        "the mean TTFT: a client that sends more is not favoured for it.",
     ),
     Question(
         19,
@@ -271,7 +274,7 @@ QUESTIONS = (
         ("compare runs/tenants --by lora", "explain runs/tenants --waiting"),
         "How long each adapter waits, in how many passes it was set aside, how many in a row (the "
         "second output in part; all of it stands under 10).",
-        parts=(("starved", 9),),
+        parts=(("starved", 3), ("waits less", 8), ("adapter", 2)),
     ),
     Question(
         21,

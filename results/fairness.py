@@ -37,7 +37,8 @@ def split(
     """Counts, latencies and tokens for each value of the column `by`, one of SPLITS.
 
     `end_ns`, the end of the run, is needed with `slo` only. `jain` is over the groups: of the
-    tokens that they were served, and of their mean TTFT where they have one.
+    tokens that they were served for each request they sent, so that a group that sends more counts
+    for no more, and of their mean TTFT where they have one.
     """
     groups: dict[str, dict[str, Any]] = {}
     for name, rows in _groups(requests, by):
@@ -50,10 +51,11 @@ def split(
             **({"goodput": goodput(rows, slo, warmup_ns, end_ns)} if slo else {}),
         }
     tokens = [group["tokens_served"] for group in groups.values()]
+    per_request = [group["tokens_served"] / group["requests"] for group in groups.values()]
     for group in groups.values():
         group["tokens_served_share"] = ratio(group["tokens_served"], sum(tokens))
     ttfts = [group["ttft_ns"]["mean"] for group in groups.values() if group["ttft_ns"]["n"]]
-    index = {"tokens_served": jain(tokens), "ttft_mean": jain(ttfts)}
+    index = {"tokens_per_request": jain(per_request), "ttft_mean": jain(ttfts)}
     return {"by": by, "groups": groups, "jain": index}
 
 

@@ -14,7 +14,7 @@ _TIMES: Final = {
     "tpot_ns.p50": "TPOT p50",
     "e2e_ns.p99": "E2E p99",
 }
-_JAIN: Final = {"tokens_served": "tokens served", "ttft_mean": "mean TTFT"}
+_JAIN: Final = {"tokens_per_request": "tokens served per request", "ttft_mean": "mean TTFT"}
 
 
 def split_view(by: str, names: Sequence[str], parts: Sequence[Mapping[str, Any]]) -> View:

@@ -5,7 +5,7 @@ from typing import Final
 
 from schedbench.results.catalog import CATALOG, flatten
 from schedbench.results.explain.prefix import Lookups, Prefix
-from schedbench.results.explain.what_if import WhatIfs
+from schedbench.results.explain.what_if import Tried, WhatIfs
 from schedbench.results.explain.what_if_sheet import in_words
 from schedbench.results.explain.words import counted
 from schedbench.results.metric_column import metric_column
@@ -156,7 +156,9 @@ _WORST: Final = {
 
 
 def _what_ifs(what_ifs: WhatIfs) -> Sheet:
-    shown = [what_ifs.base, *(each for each in what_ifs.tried if each.summary)]
+    of_use = [each for each in what_ifs.tried if _hits(each) > _hits(what_ifs.base)]
+    others = [each for each in what_ifs.tried if each not in of_use]
+    shown = [what_ifs.base, *of_use]
     numbers = [dict(flatten(each.summary or {})) for each in shown]
     columns = [
         (Heading("what if", is_number=False), [Cell(in_words(each.changes)) for each in shown]),
@@ -166,4 +168,14 @@ def _what_ifs(what_ifs: WhatIfs) -> Sheet:
         ),
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
-    return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), what_ifs.times)
+    tried = ", ".join(in_words(each.changes) for each in others)
+    note = "\n".join(
+        filter(None, [f"tried, and no better: {tried}" if tried else "", what_ifs.times])
+    )
+    return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)
+
+
+def _hits(tried: Tried) -> float:
+    """The share of prompt tokens that a replay hit; below any where it did not end."""
+    share = -1.0 if tried.summary is None else tried.summary["prefix_hit_share"]
+    return -1.0 if share is None else float(share)

@@ -90,6 +90,7 @@ class Group:
     pair: Pair | None = None
     pair_ns: int = 0
     waited_ns: int = 0
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,8 @@ def groups_of(requests: pa.Table, holds: Holds) -> Iterator[Group]:
             own = total(totals[chosen]) // count
             times = own / mean if mean else None
             worst = int(totals[chosen].max())
-            pairs = holds.total(rows[chosen].tolist())
+            own_rows = tuple(rows[chosen].tolist())
+            pairs = holds.total(own_rows)
             pair, pair_ns = pairs.most_common(1)[0] if pairs else (None, 0)
             yield Group(
                 by,
@@ -219,6 +221,7 @@ def groups_of(requests: pa.Table, holds: Holds) -> Iterator[Group]:
                 pair,
                 pair_ns,
                 total(totals[chosen]),
+                own_rows,
             )
 
 

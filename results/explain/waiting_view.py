@@ -6,7 +6,9 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from schedbench.results.explain.holds import BEHIND_THE_HEAD, DECODES, own_holds
+from schedbench.results.explain.less_waiting import as_data, less_waiting_sheet
 from schedbench.results.explain.waiting import Group, Held, Inversion, Waiting
+from schedbench.results.explain.what_if import WhatIfs
 from schedbench.results.explain.words import MEANING, counted, listed
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
 from schedbench.results.units import NOTHING, duration, number, percent
@@ -23,7 +25,7 @@ _NEVER: Final = {
 _ONLY_RUNNING: Final = "only a running request preempts, never a waiting one"
 
 
-def waiting_view(found: Waiting, name: str) -> View:
+def waiting_view(found: Waiting, name: str, what_ifs: WhatIfs | None = None) -> View:
     data: dict[str, Any] = {
         "waited_ns": found.waited_ns,
         "held": [asdict(each) for each in found.held],
@@ -35,7 +37,8 @@ def waiting_view(found: Waiting, name: str) -> View:
         "budget_taken_by": _by_request(found, found.holds.taken_by),
         "longest": [asdict(each) for each in found.longest],
         "inversions": [_inversion_data(each) for each in found.inversions],
-        "groups": [asdict(each) for each in found.groups],
+        "groups": [asdict(replace(each, rows=())) for each in found.groups],
+        "less_waiting": [*as_data(found, what_ifs)],
         "jain": found.jain,
         "held_seats": dict(found.held_seats),
         "running_passes": found.running_passes,
@@ -51,6 +54,7 @@ def waiting_view(found: Waiting, name: str) -> View:
         _classes(found),
         _inversions(found),
         _groups(found),
+        less_waiting_sheet(found, what_ifs),
         _facts(found),
     )
     return View(_title(found, name), sheets, _flat(found.held), data)
@@ -252,7 +256,7 @@ def _blamed(found: Waiting, waited: Mapping[int, int]) -> str:
 
 
 def _fairness(found: Waiting) -> Iterator[tuple[str, str]]:
-    words = {"tokens_served": "tokens served", "ttft_mean": "mean TTFT"}
+    words = {"tokens_per_request": "tokens served per request", "ttft_mean": "mean TTFT"}
     for by, jain in found.jain.items():
         parts = [f"{jain[key]:.2f} of {of}" for key, of in words.items() if jain[key] is not None]
         yield f"Jain's index by {by}", f"{' · '.join(parts)} (1 is equal)"

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from schedbench.results.arrays import is_known
-from schedbench.results.explain.waiting import NS, WAIT
+from schedbench.results.arrays import ints, is_known
+from schedbench.results.explain.waiting import NS, WAIT, total_waits, waits_of
 from schedbench.results.winners import WinnersAndLosers, winners_and_losers
 
 
@@ -44,6 +45,15 @@ class Tried:
         waits = {name: ns for name, ns in self.of_row(row).items() if name.startswith(WAIT)}
         return sum(int(ns) for ns in waits.values()) - self.awaiting_input_ns(row)
 
+    def mean_wait_ns(self, rows: Sequence[int] | None = None) -> int | None:
+        """The mean over all requests or some, but for input that had not come."""
+        if self.requests is None or not self.requests.num_rows:
+            return None
+        waits = total_waits(self.requests) - waits_of(self.requests).get("awaiting_input", 0)
+        if rows is not None:
+            waits = waits[np.isin(ints(self.requests, "row"), rows)]
+        return int(waits.sum()) // len(waits) if len(waits) else None
+
     def awaiting_input_ns(self, row: int) -> int:
         """How long a session had no next input."""
         return int(self.of_row(row).get(f"{WAIT}awaiting_input{NS}") or 0)
@@ -72,6 +82,15 @@ class WhatIfs:
             ):
                 shorter.append((now[1] or 0, now[0] or 0, each))
         return [each for *_, each in sorted(shorter, key=lambda found: found[:2])]
+
+    def of_use(self) -> list[Tried]:
+        """The trials in which requests wait less in all; where the run stalled, those that end."""
+        was = self.base.mean_wait_ns()
+        ended = [each for each in self.tried if each.summary is not None]
+        if self.base.failure or was is None:
+            return ended
+        waits = [(each, each.mean_wait_ns()) for each in ended]
+        return [each for each, now in waits if now is not None and now < was]
 
     def others(self, tried: Tried, row: int) -> WinnersAndLosers | None:
         """What a trial does to the TTFT of everyone but one request; None where the run stalled."""

@@ -59,15 +59,16 @@ def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
 
 
 def run_what_ifs(what_ifs: WhatIfs, title: str = "what if") -> Sheet:
-    """All changes, and what they do to the run."""
-    shown = [what_ifs.base, *(each for each in what_ifs.tried if each.summary)]
+    """The changes with which requests wait less in all, and what they do to the run."""
+    of_use = what_ifs.of_use()
+    shown = [what_ifs.base, *of_use]
     columns = [
         _column(title, [in_words(each.changes) for each in shown], is_number=False),
         *_of_all(shown),
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
-    failed = [each for each in what_ifs.tried if not each.summary]
-    return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), _note(what_ifs, failed))
+    others = [each for each in what_ifs.tried if each not in of_use]
+    return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), _note(what_ifs, others))
 
 
 def _note(what_ifs: WhatIfs, without_effect: Sequence[Tried]) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from schedbench.results.explain.holds import BEHIND_THE_HEAD
+from schedbench.results.explain.less_waiting import targets_of
 from schedbench.results.explain.overview import waits_by_verdict
 from schedbench.results.explain.words import MEANING
 from schedbench.runner.explain.candidates import OUTSIDE, candidates, loosens
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from schedbench.results.explain.timeline import Timeline
+    from schedbench.results.explain.waiting import Waiting
     from schedbench.runner.explain.rerun import Rerun
 
 MOST_VERDICTS = 2  # whose flags are tried: those that held the request for longest
@@ -60,3 +64,22 @@ def _is_urgent(timeline: Timeline, rerun: Rerun) -> bool:
     """Whether others are less urgent, so that priority scheduling would let it pass."""
     priorities = rerun.trace.column("priority")
     return priorities is not None and timeline.facts["priority"] < int(priorities.max())
+
+
+def changes_for_classes(found: Waiting, rerun: Rerun) -> list[dict[str, Any]]:
+    """Changes to try for all requests and for each class that waits longest.
+
+    By what would hold its requests if they stood first; where nothing would, by what ended the
+    loop. A flag that only the first fact names would let nobody in.
+    """
+    changes: list[dict[str, Any]] = []
+    for target in targets_of(found):
+        is_urgent = target.by == "priority"
+        held: Counter[str] = Counter()
+        for (ended, own), ns in found.holds.total(target.rows).items():
+            held[ended if own == BEHIND_THE_HEAD else own] += ns
+        waits = dict(held.most_common())
+        changes += [
+            each for each in _worth_trying(waits, rerun, is_urgent=is_urgent) if each not in changes
+        ]
+    return changes
