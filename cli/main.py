@@ -30,6 +30,7 @@ from schedbench.cli.report import report
 from schedbench.cli.sweep import sweep
 from schedbench.cli.trace import trace
 from schedbench.cli.tune import tune
+from schedbench.cli.upgrade import upgrade
 from schedbench.cli.verify import verify
 from schedbench.errors import InvariantError, SchedbenchError
 
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.command(cls=Command)(of_groups(replay))
 app.command(cls=SweepCommand)(of_groups(sweep))
 app.command(cls=SweepCommand)(of_groups(tune))
+app.command(cls=Command)(of_groups(upgrade))
 app.command(cls=Command)(of_groups(compare))
 app.command(cls=Command)(of_groups(report))
 app.command(cls=Command)(of_groups(explain))

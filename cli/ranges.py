@@ -7,8 +7,9 @@ from typing import Any
 
 from schedbench.cli.values import kind_of, parse_value
 from schedbench.errors import UsageError
-from schedbench.sched.config import option_of
+from schedbench.sched.config import RELEASES, option_of
 
+ALL = "all"
 FORMS = "write a list (64,128,256) or a range (64:256:+64, 2048:16384:x2)"
 MOST_VALUES = 1000
 LARGEST_STEP = 10**12
@@ -16,7 +17,12 @@ _PARTS = 3
 
 
 def parse_flag_values(name: str, text: str) -> list[Any]:
-    """The values of a scheduler flag. Raises UsageError naming option, text and form."""
+    """The values of a scheduler flag. Raises UsageError naming option, text and form.
+
+    `--vllm-version all` stands for every release that is modelled.
+    """
+    if name == "vllm_version" and text.strip() == ALL:
+        return list(RELEASES)
     return parse_values(text, option_of(name), kind_of(name), lambda word: parse_value(name, word))
 
 

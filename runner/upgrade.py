@@ -100,13 +100,18 @@ def find_cause(
 
     Returns None where every pass is decided alike.
     """
+    with Workers(trace, workers) as pool:
+        trials = Trials(trace, pool, options, runner, told or (lambda _done, _of: None))
+        return cause_between(trials, first, other)
+
+
+def cause_between(trials: Trials, first: Side, other: Side) -> Cause | None:
+    """As `find_cause`, on processes that are there."""
     parting = first_by_decisions(first.passes, other.passes)
     if parting is None:
         return None
-    with Workers(trace, workers) as pool:
-        trials = Trials(trace, pool, options, runner, told or (lambda _done, _of: None))
-        a, b = (Side(with_kv_role(trace, each.config), each.passes) for each in (first, other))
-        return _cause(trials, a, b, parting.index)
+    a, b = (Side(with_kv_role(trials.trace, each.config), each.passes) for each in (first, other))
+    return _cause(trials, a, b, parting.index)
 
 
 @dataclass(frozen=True)

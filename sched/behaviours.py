@@ -30,6 +30,7 @@ class Facts(NamedTuple):
     read_in: str
     source: str  # file and lines, in 0.33.0 or in the last release that has it
     needs: str
+    undone_by: str  # flags with which a release that has it decides as without it, if there are any
 
 
 def _named(
@@ -42,8 +43,9 @@ def _named(
     source: str,
     needs: str = "",
     until: str = "",
+    undone_by: str = "",
 ) -> bool:
-    facts = Facts("", since, until, off, on, changes, read_in, source, needs)
+    facts = Facts("", since, until, off, on, changes, read_in, source, needs, undone_by)
     described: bool = field(default=False, metadata={"facts": facts})
     return described
 
@@ -223,6 +225,7 @@ class Behaviours:
         changes="hits; kv_blocks_cached",
         read_in="sched/config.py: hash_lookahead_tokens",
         source="kv_cache_utils.py 953-1036; scheduler.py 342-345; config/vllm.py 678",
+        undone_by="--disable-lookahead-block-hashes",
     )
     mtp_lookahead: bool = _named(
         "0.28.0",
@@ -476,6 +479,7 @@ class Behaviours:
         changes="passes_in_flight",
         read_in="sched/config.py: _drafter_runs_ahead",
         source="config/vllm.py 1658",
+        undone_by="--no-async-scheduling",
     )
     config_pipeline_sync: bool = _named(
         "0.31.0",
@@ -492,6 +496,7 @@ class Behaviours:
         changes="passes_in_flight; refusals",
         read_in="sched/config.py: _drafter_runs_ahead, refuse_what_the_engine_refuses",
         source="config/vllm.py 1650-1720",
+        undone_by="--no-async-scheduling",
     )
     config_big_gpu: bool = _named(
         "0.28.0",

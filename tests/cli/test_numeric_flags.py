@@ -30,6 +30,7 @@ BEFORE = {
     ("replay",): ["TRACE", "--no-store"],
     ("sweep",): ["TRACE", "--no-store", "-j", "1", "--max-num-seqs", "2,4"],
     ("tune",): ["TRACE", "--no-store", "-j", "1", "--slo", "ttft:1s", "--max-num-seqs", "2:4"],
+    ("upgrade",): ["TRACE", "-j", "1"],
     ("compare",): ["RUN", "RUN"],
     ("report",): ["RUN"],
     ("explain",): ["RUN"],
