@@ -64,6 +64,10 @@ def _entry(facts: Facts) -> str:
         f"- On: {facts.on}{needs}",
         f"- Changes: {facts.changes}. Since {facts.since}; of those modelled: {having}.",
         f"- Asked in: {facts.read_in}. Source: {facts.source}.",
+        *(
+            [f"- The flag that brings the old way back: `{facts.undone_by}`."]
+            * bool(facts.undone_by)
+        ),
     ]
     return "\n".join(lines) + "\n"
 

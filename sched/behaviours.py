@@ -311,7 +311,7 @@ class Behaviours:
         "Adapters of running requests that were stepped over do not count.",
         "The adapters of all running requests count.",
         changes="LORA_SLOTS_FULL",
-        read_in="sched/lora.py: count_running",
+        read_in="sched/lora.py: count_running; runner/explain/queue_clock.py: loras_of",
         source="scheduler.py 1040-1047",
     )
     streaming_max_tokens: bool = _named(

@@ -95,6 +95,29 @@ def test_switching_its_flag_on_changes_what_the_older_release_decides(name: str)
         SchedBackend(with_the_flag, RemoteStore())
 
 
+def flag_of(text: str) -> dict[str, bool]:
+    """What `--no-async-scheduling` sets, by field."""
+    name = text.removeprefix("--").removeprefix("no-").replace("-", "_")
+    return {name: not text.startswith("--no-")}
+
+
+@pytest.mark.parametrize("name", [facts.name for facts in all_facts() if facts.undone_by])
+def test_the_flag_that_undoes_it_makes_a_release_decide_as_without_it(name: str) -> None:
+    (undone_by,) = [facts.undone_by for facts in all_facts() if facts.name == name]
+    if name in IN_SCENARIOS:
+        log = scenario(name, borders(name)[1])
+        config = log.config | flag_of(undone_by)
+        undone = GoldenLog(log.header | {"config": config}, log.requests, log.passes)
+        assert decided(undone, "") == decided(log, f"{name}=off") != logged(log)
+        return
+    method = "ngram" if name == "config_async" else "draft_model"
+    flags = {"vllm_version": borders(name)[1], "num_speculative_tokens": 2, "spec_method": method}
+    without = SchedulerConfig(**flags, behaviours=f"{name}=off")
+    undone_config = SchedulerConfig(**flags, **flag_of(undone_by))
+    assert SchedulerConfig(**flags).passes_in_flight == 2
+    assert undone_config.passes_in_flight == without.passes_in_flight == 1
+
+
 class Counted(ReturnPath):
     """Keeps what was counted over the whole run."""
 
