@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 from schedbench.cli import console
 from schedbench.cli.release import release_set, tell_installed
 from schedbench.cli.serve_args import ServeArgs, parse_serve_args
-from schedbench.cli.serving import assumed_serving, known_model, make_deployment, spelling
+from schedbench.cli.serving import (
+    assumed_serving,
+    known_model,
+    make_deployment,
+    refuse_unmodelled,
+    spelling,
+)
 from schedbench.cli.values import FLAGS, parse_value, show_value, shown_option
 
 if TYPE_CHECKING:
@@ -132,6 +138,7 @@ def _served(served: ServeArgs, said: set[str]) -> dict[str, Any]:
     name = found.pop("model", None)
     if name is None or "model" in said:
         return found
+    refuse_unmodelled(name)
     known = known_model(name)
     if known is None:
         console.note(

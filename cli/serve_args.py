@@ -56,7 +56,7 @@ def parse_serve_args(text: str) -> ServeArgs:
 
     Raises:
         UnsupportedError: a flag that would change decisions in a way that is not modelled.
-        UsageError: a flag that `vllm serve` 0.26 does not have, or one without its value.
+        UsageError: a flag that no followed release of `vllm serve` has, or one without its value.
     """
     found = ServeArgs()
     words = _words(text)
@@ -193,7 +193,9 @@ def _field_of(option: str) -> str:
         return options[option]
     close = get_close_matches(option, [*options, *serve_flags()], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    raise UsageError(f"{OPTION}: `vllm serve` 0.26 has no flag {option}{hint}")
+    raise UsageError(
+        f"{OPTION}: `vllm serve` has no flag {option} in any release that is followed{hint}"
+    )
 
 
 def _settle_lora(found: ServeArgs) -> None:

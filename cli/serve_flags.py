@@ -1,4 +1,4 @@
-"""Every flag of `vllm serve` 0.26 that neither the scheduler nor time depends on, and why.
+"""Every flag of all followed `vllm serve` that neither the scheduler nor time depends on, and why.
 
 A name is followed by `?` where it is a switch (with a `--no-` form), by `+` where it takes several
 values, and by `|` and its short forms.
@@ -35,6 +35,8 @@ NO_EFFECT = {
         --enable-request-id-headers? --disable-fastapi-docs? --h11-max-incomplete-event-size
         --h11-max-header-count --enable-offline-docs? --tokens-only? --fingerprint-mode
         --fingerprint-value --api-server-count|-asc --grpc? --headless? --shutdown-timeout
+        --grpc-port --log-level --logging-config --sse-keep-alive-interval --watchdog-config
+        --enable-fault-tolerance? --fault-tolerance-config --enable-scale-out?
         --served-model-name+ --fail-on-environ-validation? --enable-flash-late-interaction?
         """,
     "the form of prompts and answers": """
@@ -48,6 +50,9 @@ NO_EFFECT = {
         --generation-config --override-generation-config --logits-processors+
         --io-processor-plugin --renderer-num-workers --reasoning-parser
         --reasoning-parser-plugin --reasoning-config --structured-outputs-config
+        --anthropic-disabled-thinking-effort --cohere-format --cohere-is-reasoning-model?
+        --max-lora-cls-labels --reasoning-effort-map --return-sampling-mask? --tool-strict-level
+        --watermark-config --aux-output-config
         --stream-interval --enable-prompt-embeds?
         """,
     "logs and metrics": """
@@ -58,18 +63,21 @@ NO_EFFECT = {
         --collect-detailed-traces+ --kv-cache-metrics? --kv-cache-metrics-sample
         --cudagraph-metrics? --enable-layerwise-nvtx-tracing? --enable-mfu-metrics?
         --enable-logging-iteration-details? --jit-monitor-mode --jit-monitor-verbose?
+        --custom-histogram-buckets --per-request-spec-decode-metrics?
         --profiler-config --kv-events-config
         """,
     "which model runs, and its weights": """
         --runner --convert --trust-remote-code? --seed --hf-config-path
         --allowed-local-media-path --allowed-media-domains+ --revision --code-revision
-        --quantization|-q --quantization-config --allow-deprecated-quantization?
+        --allow-deprecated-quantization?
         --enable-return-routed-experts? --config-format --hf-token --hf-overrides
         --model-class-overrides --enable-sleep-mode? --enable-cumem-allocator? --model-impl
         --override-attention-dtype --load-format --download-dir --safetensors-load-strategy
         --safetensors-prefetch-num-threads --safetensors-prefetch-block-size
         --model-loader-extra-config --ignore-patterns+ --use-tqdm-on-load?
         --pt-load-map-location --max-parallel-loading-workers --weight-transfer-config
+        --sleep-mode-backend --sleep-mode-offload-cudagraph? --sleep-preserve-parameter-names+
+        --enable-nccl-comm-suspend? --enable-trace-replay?
         --additional-config --spec-model
         """,
     "how long a pass takes, beyond what the model of time knows": """
@@ -84,11 +92,12 @@ NO_EFFECT = {
         --disable-nccl-for-dp-synchronization? --enable-eplb? --eplb-config
         --expert-placement-strategy --enable-elastic-ep? --ray-workers-use-nsight?
         --disable-custom-all-reduce? --worker-cls --worker-extension-cls --gdn-prefill-backend
+        --dcp-q-replicate? --elastic-ep-max-dp-size --enable-batch-sharded-sampling?
+        --enable-hc-sp? --enable-shm-tensor-arena? --monokernel? --sparse-indexer-topk-backend
         --dcp-comm-backend --dcp-kv-cache-interleave-size --cp-kv-cache-interleave-size
         """,
     "how many KV blocks fit, beyond what the formula knows; --num-gpu-blocks says": """
-        --kv-cache-memory-bytes --kv-cache-dtype
-        --calculate-kv-scales? --kv-cache-dtype-skip-layers+ --offload-backend --cpu-offload-gb
+        --offload-backend --cpu-offload-gb
         --cpu-offload-params+ --offload-group-size --offload-num-in-group
         --offload-prefetch-step --offload-params+
         """,
@@ -103,6 +112,7 @@ NO_EFFECT = {
         --data-parallel-address|-dpa --data-parallel-rpc-port|-dpp --data-parallel-backend|-dpb
         --data-parallel-hybrid-lb?|-dph --data-parallel-external-lb?|-dpe
         --data-parallel-multi-port-external-lb?|-dpm --data-parallel-supervisor-port
+        --dp-sync-interval
         --dp-supervisor-probe-interval-s --dp-supervisor-probe-timeout-s
         --dp-supervisor-probe-failure-threshold --prefill-schedule-interval
         """,
@@ -112,14 +122,20 @@ NO_EFFECT = {
         --mm-shm-cache-max-object-size-mb --mm-encoder-only? --mm-encoder-tp-mode
         --mm-encoder-attn-backend --mm-encoder-attn-dtype --mm-encoder-fp8-scale-path
         --mm-encoder-fp8-scale-save-path --mm-encoder-fp8-scale-save-margin
+        --mm-device-do-normalize? --mm-hasher-algorithm --mm-processor-device
+        --trust-request-mm-kwargs? --video-pruning-method
         --interleave-mm-strings? --skip-mm-profiling? --video-pruning-rate --mm-tensor-ipc
         --mm-ipc-gpu-memory-gb --disable-chunked-mm-input?
         """,
     "models with state-space layers, and full attention is replayed": """
         --mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-block-size --mamba-cache-mode
+        --kda-decode-backend --kda-prefill-backend --mamba-ssu-algorithm --replayssm-buffer-len
+        --use-replayssm? --enable-mamba-shared-prefix-checkpoint?
+        --enable-mamba-fine-grained-prefix-cache?
         --mamba-backend --enable-mamba-cache-stochastic-rounding? --mamba-cache-philox-rounds
         """,
     "models with several kinds of attention, and full attention is replayed": """
+        --prefix-cache-retention-interval --swa-bounded-replay?
         --disable-sliding-window? --disable-hybrid-kv-cache-manager? --kv-sharing-fast-prefill?
         """,
 }
@@ -127,7 +143,28 @@ NO_EFFECT = {
 
 _HOST = "KV blocks that are kept in the host's memory are not modelled; leave it out"
 _CONTEXT = "context parallelism changes what a KV block holds and is not modelled; leave it out"
+_WIDTHS = (
+    "it changes the bytes of weights or KV blocks, which are modelled in --dtype only; leave it out"
+)
+_QUEUE = "requests that the front end turns away are not modelled; leave it out"
 REFUSED = {
+    "--quantization|-q": (_WIDTHS, ("None", "none")),
+    "--quantization-config": (_WIDTHS, ()),
+    "--kv-cache-dtype": (_WIDTHS, ("auto",)),
+    "--kv-cache-dtype-skip-layers+": (_WIDTHS, ()),
+    "--calculate-kv-scales?": (_WIDTHS, ()),
+    "--kv-cache-memory-bytes": (
+        "the pool of so many bytes is not derived here; give --num-gpu-blocks-override",
+        (),
+    ),
+    "--device-memory-utilization": ("give --gpu-memory-utilization, which is read", ()),
+    "--max-num-queued-reqs": (_QUEUE, ()),
+    "--max-num-queued-tokens": (_QUEUE, ()),
+    "--engram-config": ("memory looked up by n-grams is not modelled; leave it out", ()),
+    "--ec-manager-config": (
+        "another manager of the encoder cache is not modelled; leave it out",
+        (),
+    ),
     "--ec-transfer-config": ("encoder outputs from elsewhere are not modelled; leave it out", ()),
     "--kv-offloading-size": (_HOST, ()),
     "--kv-offloading-backend": (_HOST, ("native",)),

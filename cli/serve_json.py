@@ -1,6 +1,7 @@
 """Flags of `vllm serve` whose value is a JSON object: its fields, as flags of their own."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,6 @@ JSON_FLAGS = {
         {"kv_role": "kv_role", "kv_load_failure_policy": "kv_load_failure_policy"},
         frozenset(
             [
-                "kv_connector",
                 "engine_id",
                 "kv_buffer_device",
                 "kv_buffer_size",
@@ -76,7 +76,9 @@ def spelled_out(name: str, text: str) -> Iterator[Given]:
     """The fields of an object that the scheduler reads. Raises UsageError, UnsupportedError."""
     flag, found = JSON_FLAGS[name], _object(name, text)
     for key, value in found.items():
-        if (field := flag.read.get(key)) is not None:
+        if key == "kv_connector":
+            _refuse_what_stores(name, str(value))
+        elif (field := flag.read.get(key)) is not None:
             yield Given(option_of(field), (str(value),))
         elif key not in flag.passed_over:
             raise UnsupportedError(
@@ -84,6 +86,20 @@ def spelled_out(name: str, text: str) -> Iterator[Given]:
             )
     if name == "--speculative-config" and "method" not in found:
         raise UsageError(f"--serve-args: {name}: vLLM guesses a missing method; state it")
+
+
+HANDING_ON = re.compile(r"(Nixl|P2pNccl|MoRIIO)\w*|MooncakeConnector\w*")
+"""Connectors that hand KV from one engine to another; all others keep it, or are of one's own."""
+
+
+def _refuse_what_stores(name: str, connector: str) -> None:
+    if not HANDING_ON.fullmatch(connector):
+        raise UnsupportedError(
+            f"--serve-args: {name}: the connector {connector} is not modelled: only "
+            "those are that hand KV from one engine to another (NixlConnector, MooncakeConnector, "
+            "P2pNcclConnector, MoRIIOConnector). One that keeps KV blocks outside of "
+            "the GPU's memory finds them again; leave it out"
+        )
 
 
 def _object(name: str, text: str) -> dict[str, Any]:

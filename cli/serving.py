@@ -16,6 +16,7 @@ from schedbench.cli.command import option
 from schedbench.cli.decisions import parse_names
 from schedbench.cli.ranges import parse_costs, parse_values
 from schedbench.cli.values import parse_count, parse_number, show_value
+from schedbench.errors import UnsupportedError
 from schedbench.runner.latency.hardware import GPUS
 from schedbench.runner.models import BUILT_IN
 
@@ -218,6 +219,33 @@ def tell_idle_gpu(deployment: "Deployment") -> None:
 
     if not deployment.is_torch and (name := seen_gpu()):
         console.note(f"{name} is seen and not used; --runner torch runs every pass on it")
+
+
+UNMODELLED_NAMES = {
+    re.compile(
+        r"gpt-oss|gemma-?[234]|llama-?4|qwen3(-next|\.5)|nemotron-?(h|nano|3)|granite-?4|kimi-linear"
+        r"|jamba|mamba|bamba|zamba|falcon-h1|lfm2|olmo-?3|exaone-?4|minimax|command-(a|r7b)|phi-?4-mini-flash"
+    ): "layers of several kinds (a window, or state instead of KV), each with a cache of its own",
+    re.compile(r"fp8|nvfp4|mxfp4|awq|gptq|int[48]\b|w[48]a\d+|bnb|gguf|bitnet"): (
+        "quantised weights"
+    ),
+}
+"""By what a model is called: why its pool and its times are not derived here."""
+
+
+def refuse_unmodelled(name: str) -> None:
+    """Refuse a model by name where a folder with its config.json would be refused.
+
+    Raises:
+        UnsupportedError: the name is that of a model with several kinds of layers, or quantised.
+    """
+    called = name.rstrip("/").rpartition("/")[2].lower()
+    for pattern, why in UNMODELLED_NAMES.items():
+        if pattern.search(called) and not (Path(name) / "config.json").is_file():
+            raise UnsupportedError(
+                f"--serve-args: {name} has {why}, which is not modelled; give --model with one of "
+                f"{', '.join(BUILT_IN)}, or with the folder of a config.json"
+            )
 
 
 def known_model(name: str) -> str | None:
