@@ -159,16 +159,19 @@ def _thrash(seen: Seen) -> Iterator[str]:
     if share is not None and share >= HEAVY_RECOMPUTE:
         yield (
             f"{percent(share)} of all tokens scheduled were computed before and thrown away by "
-            f"{counted(seen.summary['preempted'], 'preemption')}{_remedy(seen.summary)}"
+            f"{counted(seen.summary['preempted'], 'preemption')}"
+            f"{_remedy(seen)}"
         )
 
 
-def _remedy(summary: Mapping[str, Any]) -> str:
+def _remedy(seen: Seen) -> str:
     """What saves preemptions of a cause; a cache reset preempts whatever the limits are."""
+    summary = seen.summary
+    gate = "" if seen.config["scheduler_reserve_full_isl"] else "--scheduler-reserve-full-isl, "
     by_reset, preempted = summary["preempted_by_reset"], summary["preempted"]
     limits = (
-        "fewer running requests (--max-num-seqs), more blocks (--num-gpu-blocks) or a --watermark "
-        "would save"
+        f"{gate}fewer running requests (--max-num-seqs), more blocks (--num-gpu-blocks) or a "
+        "--watermark would save"
     )
     reset = "reset_prefix_cache with preempt in --events"
     if not by_reset:

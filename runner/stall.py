@@ -95,8 +95,8 @@ def _remedy(need: int, most: int, scheduler: Scheduler) -> str:
     config = scheduler.config
     if need > config.usable_blocks:
         return (
-            f"Give --num-gpu-blocks {most + 1} or more (one is the null block), or keep such "
-            "requests out with a smaller --max-model-len and --too-long drop"
+            f"Give --num-gpu-blocks {most + 1} or more (one is the null block); a smaller "
+            "--max-model-len ends long answers early, and --too-long drop looks at prompts only"
         )
     if config.token_budget == 0:
         return "The token budget is 0: give --max-num-scheduled-tokens a larger value"

@@ -137,6 +137,11 @@ def _of_the_budget(config: SchedulerConfig) -> Iterator[str]:
                 f"--max-num-scheduled-tokens {scheduled} is never reached: "
                 f"--max-num-batched-tokens {batched} limits a pass as well"
             )
+    if config.threshold >= config.token_budget > 0 and config.long_prefill_token_threshold:
+        yield (
+            f"--long-prefill-token-threshold {config.threshold} is inert: it is not below the "
+            f"token budget of {config.token_budget}, so it cuts nothing"
+        )
     if config.max_num_partial_prefills > 1:
         yield (
             f"--max-num-partial-prefills {config.max_num_partial_prefills} only sets "

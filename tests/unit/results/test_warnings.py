@@ -14,6 +14,7 @@ from schedbench.results.warnings import (
 from schedbench.sched.config import SchedulerConfig
 
 CONFIG = {
+    "scheduler_reserve_full_isl": True,
     "max_num_seqs": 256,
     "policy": "fcfs",
     "max_loras": None,
@@ -68,6 +69,12 @@ def test_a_sound_run_has_no_warnings() -> None:
         ({"traffic": {"head_requests_per_s": 0.03}}, {}, {}, "first quarter .* 0.03 requests/s"),
         ({"ttft_ns": {"n": 99}}, {}, {}, "99 requests, and a p99"),
         ({"recomputed_share": 0.05}, {}, {}, "5.0 % of all tokens .* 12 preemptions; fewer"),
+        (
+            {"recomputed_share": 0.05},
+            {"scheduler_reserve_full_isl": False},
+            {},
+            "12 preemptions; --scheduler-reserve-full-isl, fewer",
+        ),
         (
             {"recomputed_share": 0.05, "preempted_by_reset": 12},
             {},
