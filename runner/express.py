@@ -114,6 +114,7 @@ class ExpressReplay:
         while until_ns is None or self.now_ns < until_ns:
             if coming.next_ns is not None and coming.next_ns <= self.now_ns:
                 coming.take(self.now_ns, self.next_step, express.waiting)
+                express.requests_came()
             if express.running or express.waiting:
                 if not self._step(until_ns):
                     return False
@@ -252,7 +253,7 @@ class ExpressReplay:
         context = granted = 0
         for job, computed, num_new_tokens in express.prefills:
             if chunks:
-                chunks, kind = 0, CHUNK
+                chunks, kind = chunks - 1, CHUNK
             else:
                 if job.preemptions:
                     kind = RESUMED
@@ -268,8 +269,11 @@ class ExpressReplay:
 
     def _was_cut(self) -> bool:
         """Whether a budget that is spent cut a prompt, in the pass just scheduled."""
-        prefills = self.express.prefills
-        return bool(prefills) and prefills[-1][0].is_prefill_chunk
+        express = self.express
+        if not express.prefills:
+            return False
+        job = express.prefills[-1][0]
+        return job.is_prefill_chunk and job is next(reversed(express.running))
 
     def _evicted(self) -> tuple[int, ...]:
         """Note who was evicted in the pass just scheduled; `EVICTION_FIELDS`, but for the place."""

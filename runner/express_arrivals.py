@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from schedbench.runner.arrivals import ArrivalMode, Arrivals
     from schedbench.runner.requests import RequestSource
+    from schedbench.sched.express import JobHeap
     from schedbench.workloads.trace import Trace
 
 CHUNK_ROWS = 8192
@@ -40,7 +41,7 @@ class Coming:
         self.next_ns: int | None = None
         self._read_on()
 
-    def take(self, now_ns: int, step: int, queue: deque[Job]) -> None:
+    def take(self, now_ns: int, step: int, queue: deque[Job] | JobHeap) -> None:
         """Put those that are due by now into the queue; `step` is the one that sees them first."""
         while self.next_ns is not None and self.next_ns <= now_ns:
             due, place = self._due, self._next
@@ -87,6 +88,10 @@ class Coming:
             jobs = list(map(Job, rows, prompt.tolist(), emit.tolist(), arrival.tolist()))
             for place in np.flatnonzero(by_itself).tolist():
                 jobs[place].ends_by_itself = True
+            if "priority" in table.column_names:
+                priorities = table["priority"].fill_null(0).to_pylist()
+                for job, priority in zip(jobs, priorities, strict=True):
+                    job.priority = priority
             if self._source.shares:
                 for job, identity in zip(jobs, self._source.identities(table), strict=True):
                     job.identity = identity
@@ -117,7 +122,7 @@ class ComingInTurn(Coming):
         heapq.heapify(self._due_jobs)
         self._see_next()
 
-    def take(self, now_ns: int, step: int, queue: deque[Job]) -> None:
+    def take(self, now_ns: int, step: int, queue: deque[Job] | JobHeap) -> None:
         """Put those that are due by now into the queue; `step` is the one that sees them first."""
         while self._due_jobs and self._due_jobs[0][0] <= now_ns:
             job = heapq.heappop(self._due_jobs)[2]

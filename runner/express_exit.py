@@ -77,7 +77,7 @@ def _settle_counts(express: Express, last_end_ns: int) -> set[Job]:
         express.settle()
         passes = {job: express.take_back(job) for job in express.in_flight()}
     else:
-        decoding = [job for job in express.running if job is not express.prompt_in_hand]
+        decoding = [job for job in express.running if job not in express.prompts]
         passes = {job: express.part(job) for job in decoding}
     for job, num_passes in passes.items():
         if num_passes > 0:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedbench.runner.waits import WAIT_LABELS, label_of_stop
+from schedbench.sched.express import JobHeap
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class QueueWaits:
         self,
         batch: Batch,
         of: dict[str, Integers],
-        waiting: deque[Job],
+        waiting: deque[Job] | JobHeap,
         pending: tuple[int, int] | None,
     ) -> None:
         """Tell those that a batch let in what they waited; whoever still waits keeps a mark.
@@ -186,8 +187,11 @@ class RunningSums:
         return sums
 
 
-def unmarked(waiting: deque[Job]) -> Iterator[Job]:
-    """Those that came since the last batch: evicted ones at the head, new ones at the tail."""
+def unmarked(waiting: deque[Job] | JobHeap) -> Iterator[Job]:
+    """Those that came since the last batch: preempted ones at the head, new ones at the tail."""
+    if isinstance(waiting, JobHeap):
+        yield from [job for job in waiting if job.mark is None]
+        return
     for job in waiting:
         if job.mark is not None:
             break

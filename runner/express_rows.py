@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from schedbench.runner.express_ledger import Digests
     from schedbench.runner.record import Recorder
     from schedbench.sched.config import SchedulerConfig
-    from schedbench.sched.express import Job
+    from schedbench.sched.express import Job, JobHeap
     from schedbench.workloads.trace import Trace
 
 LABELS = pa.array([verdict.label for verdict in VERDICTS])
@@ -66,7 +66,7 @@ class ExpressRows:
         self,
         batch: Batch,
         running: Iterable[Job],
-        waiting: deque[Job],
+        waiting: deque[Job] | JobHeap,
         pending: tuple[int, int] | None = None,
     ) -> None:
         """Make rows of a batch; who is running and waiting is brought up to date.

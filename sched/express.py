@@ -1,24 +1,32 @@
-"""The short way for plain text: requests as numbers, nobody walked, nothing built for a pass.
+"""The fast path for text: requests as numbers, none looked at while it decodes.
 
-Where a trace holds nothing but prompts and answers, first come first served, a request is the
-handful of numbers of a `Job`, and the passes are
+A request is the handful of numbers of a `Job`, and the passes are
 
-    runs        `run(k)`: k passes in which everybody running decodes one token
-    single      `schedule_pass()`, `fold_pass()`: the decodes, the prompt in hand, whoever comes in
+    runs        `run(k)`: k passes in which all that run decode one token
+    single      `schedule_pass()`, `fold_pass()`: the decodes, prompts in progress, admissions
 
-A prompt that was cut has spent its pass's budget, so that it is the last one running and the only
-one that does not decode: the prompt in hand. Of a decoding job only the pass in which it began is
-kept (`began`, `computed`). With that, and p counted from 0,
+Of a decoding job only the pass in which it began is kept (`began`, `computed`). With that, and p
+counted from 0,
 
-    who opens a block in pass p    is a bucket, p modulo the block size (`_opens`)
-    who ends in pass p             is in a calendar (`_ends`)
-    how much context is read       grows by one token a job and pass
+    which jobs open a block in pass p    is a bucket, p modulo the block size (`_opens`)
+    which jobs end in pass p             is in a calendar (`_ends`)
+    how much context is read             grows by one token a job and pass
 
-Where blocks do not suffice for the decodes, the running list is walked and the last ones are
-evicted (`_evict_for_decodes`), as the plain loops do under first come, first served.
+No prompt in progress asks for more than it got in the pass before, but for one that the budget cut,
+and that is the last one running; so all others get what they ask for, in any order. Blocks of
+prompts are in a table with the names of their content, those of outputs are counts until the job is
+preempted:
 
-Answers are those of the plain loops. What is not covered here is not sent here (`covers`), or goes
-on the plain way, with the state put as the plain loops want it (`express_exit.py`).
+    |<- hit ->|<- named: of the prompt ->|<- full, by output: counted ->|<- bare ->|
+    |<-------- job.table --------------->|
+    |<------------------- job.num_hashed ------------------------------>|
+    |<----------------------------- job.num_blocks ------------------------------->|
+
+Where blocks do not suffice, the running list is walked and the last ones are preempted (`_walk`).
+Under priority such a pass is left to the reference loops.
+
+Answers are those of the reference loops. What is not covered here is not sent here (`covers`), or
+goes on there, with the state put as those loops want it (`express_exit.py`).
 """
 
 from __future__ import annotations
@@ -26,15 +34,18 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from schedbench.sched.kv_cache.block_pool import BlockPool
 from schedbench.sched.kv_cache.block_table import BlockTable, Hit
 from schedbench.sched.kv_cache.manager import which_term_is_short
 from schedbench.sched.kv_cache.what_if import WhatIfPool
+from schedbench.sched.token_demand import threshold_of_pass
 from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from schedbench.sched.config import SchedulerConfig
     from schedbench.sched.prefix_identity import BlockNames, PrefixNames
 
@@ -63,6 +74,7 @@ class Job:
     table: BlockTable | None = None  # the same, with the blocks of the prompt; lags behind decodes
     cached_tokens = 0  # found in the cache by its first admission
     placeholders = 0  # tokens in flight, when the job is handed to the plain loops
+    priority = 0
     preemptions = 0
     preempted_tokens = 0
     resumed_cached_tokens = 0
@@ -84,6 +96,35 @@ class Job:
         self.will_emit = will_emit  # tokens, until it ends
 
 
+Chunk: TypeAlias = tuple[Job, int, int]
+"""A prompt in progress, the tokens that it is granted, and the blocks that these need."""
+
+
+class JobHeap:
+    """Waiting jobs by priority, then arrival; what `deque` does for them under fcfs."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int, Job]] = []
+
+    def append(self, job: Job) -> None:
+        """Put a job in its place."""
+        heapq.heappush(self._heap, (job.priority, job.arrival_ns, job.row, job))
+
+    def popleft(self) -> Job:
+        """Take the first one out."""
+        return heapq.heappop(self._heap)[3]
+
+    def __getitem__(self, index: int) -> Job:
+        """Return the first one, at index 0; there is no order among the others."""
+        return self._heap[index][3]
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter([job for *_, job in self._heap])
+
+
 class Express:
     """Text requests, first come first served, and the pool in counts."""
 
@@ -92,9 +133,9 @@ class Express:
         self._names = names
         self.pool = BlockPool(config.num_gpu_blocks, numbered=False)
         self.num_freed = 0  # blocks, by all that have ended so far
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Job] | JobHeap = deque() if config.policy == "fcfs" else JobHeap()
         self.running: dict[Job, None] = {}  # in the order of their admission
-        self.prompt_in_hand: Job | None = None
+        self.prompts: list[Job] = []  # in progress, in running order
         self.index = 0  # of the next pass
         self.num_decodes = 0
         self.context_tokens = 0  # of the decodes, computed before the next pass
@@ -113,16 +154,22 @@ class Express:
         self._floor = 0
         # Of the pass scheduled last:
         self.prefills: list[tuple[Job, int, int]] = []  # job, computed before, new tokens
-        self.num_chunks = 0  # of those, by the running loop: the prompt in hand
+        self.num_chunks = 0  # of those, by the running loop: prompts in progress
+        self._threshold = 0  # most tokens of one prompt
         self.victims: list[tuple[Job, int]] = []  # with their computed tokens
         self.blocks_freed = 0  # by the victims
         self.tokens_left = 0  # of the budget
         self.running_stop = LIST_DONE
         self.admission_stop = QUEUES_EMPTY
 
+    def requests_came(self) -> None:
+        """Look at the queue again under priority, where a new one may stand at its head."""
+        if self.config.policy == "priority":
+            self.blocked, self._floor = None, 0
+
     def longest_run(self) -> int:
         """Passes in which nothing but decoding happens; 0 if the next is not one of them."""
-        if self.prompt_in_hand is not None or not self.num_decodes:
+        if self.prompts or not self.num_decodes:
             return 0
         if self.blocked is None and self.waiting:
             return 0
@@ -150,32 +197,29 @@ class Express:
             self.pool.num_cached += opened - opens[phase] + opens[phase + rest]
         self.index += num_passes
         self.context_tokens += num_passes * self.num_decodes
-        return self._end() if self._end_order[0] < self.index else []
+        if self._end_order[0] >= self.index:
+            return []
+        ended = self._end()
+        self._free_ended(ended)
+        return ended
 
     def schedule_pass(self) -> bool:
-        """Schedule one pass; False, and nothing done, if it is one for the plain loops.
+        """Schedule one pass; False, and nothing done, if it is one for the reference loops.
 
-        Those are a pass that schedules nothing, and one whose only request evicts itself.
+        Those are a pass that schedules nothing, one whose only request preempts itself, and one
+        that is short of blocks under priority.
         """
         self._begin_pass()
-        pool, phase = self.pool, self.index % self._size
-        opening = self._opens[phase]
-        chunk = self.prompt_in_hand
-        if chunk is not None:
-            granted = self._granted(chunk)
-            if granted <= 0:
-                return False
-            need = self._blocks_for(chunk.computed + granted) - chunk.num_blocks
-        if opening > pool.num_free or (chunk is not None and opening + need > pool.num_free):
-            return self._schedule_short()
-        pool.take(opening)
+        opening = self._opens[self.index % self._size]
+        chunks, need = self._chunks(self._budget - self.num_decodes)
+        if chunks is None:
+            return False
+        if opening + need > self.pool.num_free:
+            return self._schedule_short(chunks)
+        self.pool.take(opening)
         if self._caches:
-            pool.num_cached += self._opens[phase + 1]
-        budget = self._budget - self.num_decodes
-        if chunk is not None:
-            self._go_on(chunk, granted, need)
-            budget -= granted
-        self.tokens_left = budget
+            self.pool.num_cached += self._opens[self.index % self._size + 1]
+        self._go_on(chunks)
         self._admit()
         return self.num_decodes > 0 or bool(self.prefills)
 
@@ -184,16 +228,48 @@ class Express:
         self.prefills, self.victims = [], []
         self.num_chunks = self.blocks_freed = 0
         self.running_stop = LIST_DONE
+        self._threshold = threshold_of_pass(self.config, len(self.running) + len(self.waiting))
 
-    def _go_on(self, chunk: Job, granted: int, need: int) -> None:
-        """Go on with the prompt in hand."""
-        end = chunk.computed + granted
-        self.pool.take(need)
-        chunk.num_blocks += need
-        self._hash(chunk, end)
-        chunk.is_prefill_chunk = end < chunk.num_tokens
-        self.prefills.append((chunk, chunk.computed, granted))
-        self.num_chunks = 1
+    def _chunks(self, budget: int) -> tuple[list[Chunk] | None, int]:
+        """Tokens and new blocks for the prompts in progress, and the sum of these blocks.
+
+        None for a pass where some request is reached by no budget. No prompt asks for more than it
+        got in the pass before, but for one that the budget cut, which is the last one running.
+        """
+        chunks, sum_needed = [], 0
+        for job in self.prompts:
+            wanted = min(job.num_tokens - job.computed, self._max_model_len - job.computed - 1)
+            if 0 < self._threshold < wanted:
+                wanted = self._threshold
+            granted = min(wanted, budget)
+            if granted <= 0 or (granted < wanted and job is not self._last_running()):
+                return None, 0
+            budget -= granted
+            need = self._blocks_for(job.computed + granted) - job.num_blocks
+            sum_needed += need
+            chunks.append((job, granted, need))
+        self.tokens_left = budget
+        return chunks, sum_needed
+
+    def _last_running(self) -> Job:
+        return next(reversed(self.running))
+
+    def _go_on(self, chunks: list[Chunk]) -> None:
+        """Go on with prompts in progress."""
+        for job, granted, need in chunks:
+            self._go_on_with(job, granted, need)
+
+    def _go_on_with(self, job: Job, granted: int, need: int) -> None:
+        end = job.computed + granted
+        if job.table is None:
+            self.pool.take(need)
+        else:
+            job.table.ids += self.pool.get_new_blocks(need)
+        job.num_blocks += need
+        self._hash(job, end)
+        job.is_prefill_chunk = end < job.num_tokens
+        self.prefills.append((job, job.computed, granted))
+        self.num_chunks += 1
 
     def fold_pass(self) -> tuple[list[Job], list[Job]]:
         """Fold that pass in: who ended, in their order, and whose prompt is computed."""
@@ -202,11 +278,11 @@ class Express:
         order = self._end_order
         ended = self._end() if order and order[0] < self.index else []
         done = []
-        self.prompt_in_hand = None
+        self.prompts = []
         for job, computed, num_new_tokens in self.prefills:
             job.computed = computed + num_new_tokens
             if job.is_prefill_chunk:
-                self.prompt_in_hand = job
+                self.prompts.append(job)
                 continue
             job.num_tokens += 1
             job.emitted += 1
@@ -216,7 +292,7 @@ class Express:
             else:
                 ended.append(job)
                 del self.running[job]
-                self._give_back(job)
+        self._free_ended(ended)
         return ended, done
 
     def part(self, job: Job) -> int:
@@ -255,13 +331,17 @@ class Express:
     def _end(self) -> list[Job]:
         """Take out the jobs whose last token came in the pass just done."""
         ended = self._ends.pop(heapq.heappop(self._end_order))
-        if len(ended) > 1:
-            ended.sort(key=place_of)
         for job in ended:
             self.part(job)
             del self.running[job]
-            self._give_back(job)
         return ended
+
+    def _free_ended(self, ended: list[Job]) -> None:
+        """Free the blocks of the jobs that ended with a pass, in running order."""
+        if len(ended) > 1:
+            ended.sort(key=place_of)
+        for job in ended:
+            self._give_back(job)
 
     def _give_back(self, job: Job) -> None:
         """Free a finished job's blocks; a waiting one may be admitted now.
@@ -306,11 +386,6 @@ class Express:
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-min(num_tokens, self._max_model_len) // self._size)
 
-    def _granted(self, job: Job) -> int:
-        """Tokens for the prompt in hand."""
-        most = self._max_model_len - job.computed - 1
-        return min(job.num_tokens - job.computed, self._budget - self.num_decodes, most)
-
     def _admit(self) -> None:
         """Let requests in from the head of the queue; notes why that ended, and for how long."""
         waiting, running, pool, size = self.waiting, self.running, self.pool, self._size
@@ -324,7 +399,7 @@ class Express:
                 return
             job = waiting[0]
             hit = NO_HIT if job.identity is None else self._hit(job, job.num_tokens)
-            granted = job.num_tokens - len(hit) * size
+            granted = wanted = self._wanted(job.num_tokens - len(hit) * size)
             if granted > left:
                 if not self.config.chunked_prefill:
                     self._end_admission(Verdict.PROMPT_OVER_BUDGET)
@@ -335,7 +410,7 @@ class Express:
                 shortage = self._shortage(job.num_tokens, hit, granted)
                 if shortage is not None:
                     self.admission_stop = shortage[0]
-                    self._note_shortage(job, hit, *shortage)
+                    self._note_shortage(hit, *shortage, is_cut=wanted > left)
                     return
             self._seat(job, hit, granted)
         self.admission_stop = QUEUES_EMPTY
@@ -374,12 +449,16 @@ class Express:
             need, whole, free, headroom, whole_must_fit=self.config.scheduler_reserve_full_isl
         )
 
-    def _note_shortage(self, job: Job, hit: Hit, stop: Verdict, floor: int) -> None:
+    def _wanted(self, num_tokens: int) -> int:
+        """Tokens of a prompt that the long-prefill threshold leaves of so many."""
+        return self._threshold if 0 < self._threshold < num_tokens else num_tokens
+
+    def _note_shortage(self, hit: Hit, stop: Verdict, floor: int, *, is_cut: bool) -> None:
         """Remember a shortage, for as long as the head's hit stays and free blocks suffice for it.
 
         Not if the next pass offers the head more tokens than one that admitted others.
         """
-        if job.num_tokens - len(hit) * self._size > self.tokens_left and self.prefills:
+        if is_cut and self.prefills:
             return
         if hit:
             floor = max(floor, self.pool.num_free - self.pool.num_before(hit))
@@ -411,38 +490,47 @@ class Express:
         else:
             job.cached_tokens = computed
 
-    def _schedule_short(self) -> bool:
-        """Schedule a pass in which blocks do not suffice for whoever runs."""
-        if len(self.running) == 1:
+    def _schedule_short(self, chunks: list[Chunk]) -> bool:
+        """Schedule a pass in which blocks do not suffice for all that run."""
+        if len(self.running) == 1 or self.config.policy == "priority":
             return False
-        self._evict_for_decodes()
-        if not self.victims:  # they sufficed for the decodes, so that the last one is short
-            assert self.prompt_in_hand is not None
-            self._evict(self.prompt_in_hand)
-            self.running_stop = Verdict.PREEMPTED_SELF
-        self.admission_stop = Verdict.CLOSED_BY_PREEMPTION
-        self.tokens_left = self._budget - self.num_decodes
+        self._walk(chunks)
+        self.tokens_left = self._budget - self.num_decodes - self._prompt_tokens()
         return True
 
-    def _evict_for_decodes(self) -> None:
-        """Give the decodes their blocks in running order, evicting the last ones until it fits."""
-        pool = self.pool
+    def _walk(self, chunks: list[Chunk]) -> None:
+        """Give all that run their blocks in order, preempting the last ones until it fits."""
+        prompts = {job: (granted, need) for job, granted, need in chunks}
+        self.admission_stop = Verdict.CLOSED_BY_PREEMPTION
         for job in list(self.running):
             if job not in self.running:
-                return  # it was evicted, and all after it
-            if job is self.prompt_in_hand:
-                return
+                return  # it was preempted, and all after it
+            if job in prompts:
+                granted, need = prompts[job]
+                if not self._make_room(job, need):
+                    return
+                self._go_on_with(job, granted, need)
+                continue
             opens, fills = self._opens_and_fills(job)
             if opens:
-                while not pool.num_free:
-                    victim = next(reversed(self.running))
-                    self._evict(victim)
-                    if victim is job:
-                        self.running_stop = Verdict.PREEMPTED_SELF
-                        return
-                pool.take(1)
+                if not self._make_room(job, 1):
+                    return
+                self.pool.take(1)
             if self._caches and fills:
-                pool.num_cached += 1
+                self.pool.num_cached += 1
+
+    def _make_room(self, job: Job, need: int) -> bool:
+        """Preempt the last ones running until so many blocks are free; False if that is the job."""
+        while self.pool.num_free < need:
+            victim = self._last_running()
+            self._evict(victim)
+            if victim is job:
+                self.running_stop = Verdict.PREEMPTED_SELF
+                return False
+        return True
+
+    def _prompt_tokens(self) -> int:
+        return sum([num_new_tokens for _, _, num_new_tokens in self.prefills])
 
     def _opens_and_fills(self, job: Job) -> tuple[bool, bool]:
         """Whether a job opens a block in the next pass, and whether one becomes full in it."""
@@ -457,8 +545,8 @@ class Express:
     def _evict(self, job: Job) -> None:
         """Send a running job to the head of the queue, with nothing computed."""
         del self.running[job]
-        if job is self.prompt_in_hand:
-            self.prompt_in_hand = None
+        if job in self.prompts:
+            self.prompts.remove(job)
         else:
             self._take_off(job)
         self.victims.append((job, job.computed))
@@ -469,7 +557,9 @@ class Express:
         self.blocks_freed += self.pool.free(self.named_table(job))
         job.table = None
         job.num_blocks = job.num_hashed = 0
-        self.waiting.appendleft(job)
+        waiting = self.waiting
+        assert isinstance(waiting, deque)  # nothing is preempted under priority
+        waiting.appendleft(job)
 
     def admissions_that_fit(self) -> int:
         """Count the admissions that the preemption of the pass just scheduled has cancelled.
@@ -488,7 +578,7 @@ class Express:
             if job.identity is not None and self._caches:
                 hit = pool.cached_prefix(job.identity.stretches(0, (num_tokens - 1) // size))
             found, free = len(hit), pool.num_free - pool.num_free_among(hit)
-            wanted = num_tokens - found * size
+            wanted = self._wanted(num_tokens - found * size)
             if wanted > budget and not self.config.chunked_prefill:
                 break
             granted = min(wanted, budget)
@@ -518,14 +608,12 @@ def place_of(job: Job) -> int:
 def covers(config: SchedulerConfig) -> bool:
     """Whether all that a scheduler is set up for is covered here."""
     return (
-        config.policy == "fcfs"
-        and config.passes_in_flight == 1 + config.runs_ahead
+        config.passes_in_flight == 1 + config.runs_ahead
         and config.seats <= config.tokens_of_pass
         and not config.num_speculative_tokens
         and config.max_loras is None
         and config.kv_role is None
         and config.prefill_interval == 1
-        and not config.threshold
         and not config.long_prefill_token_threshold_adaptive
         and not config.is_encoder_decoder
     )

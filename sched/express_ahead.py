@@ -16,13 +16,14 @@ it ends where it waits.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from typing import TYPE_CHECKING
 
 from schedbench.sched.express import Express, Job, place_of
-from schedbench.sched.verdicts import Verdict
 
 if TYPE_CHECKING:
     from schedbench.sched.config import SchedulerConfig
+    from schedbench.sched.express import Chunk
     from schedbench.sched.prefix_identity import PrefixNames
 
 
@@ -66,30 +67,29 @@ class ExpressAhead(Express):
         Those are a pass that schedules nothing, and one whose only request evicts itself.
         """
         self._begin_pass()
-        pool, size = self.pool, self._size
         in_vain = [job for job in self.ending if job.ends_by_itself]
-        opening_in_vain = [job for job in in_vain if job.computed % size == 0]
-        opening = self._opens[self.index % size] + len(opening_in_vain)
+        opening_in_vain = [job for job in in_vain if job.computed % self._size == 0]
+        opening = self._opens[self.index % self._size] + len(opening_in_vain)
         num_decodes = self.num_decodes + len(in_vain)
-        budget = self._budget - num_decodes
-        chunk, granted, need = self.prompt_in_hand, 0, 0
-        if chunk is not None:
-            most = self.config.max_model_len - chunk.computed - 1
-            granted = min(chunk.num_tokens - chunk.computed, budget, most)
-            need = self._blocks_for(chunk.computed + granted) - chunk.num_blocks
-            if granted <= 0:
-                return False
-        if opening + need > pool.num_free:
-            return self._schedule_short()
+        chunks, need = self._chunks(self._budget - num_decodes)
+        if chunks is None or (self.tokens_left <= 0 and self._last_is_stepped_over()):
+            return False
+        if opening + need > self.pool.num_free:
+            return self._schedule_short(chunks)
         self._settle_blocks(opening, opening_in_vain)
-        if chunk is not None:
-            self._go_on(chunk, granted, need)
-        self.tokens_left = budget - granted
+        self._go_on(chunks)
         self._admit()
         if not (num_decodes or self.prefills or self.ending):
             return False
         self._close_pass(self.ending)
         return True
+
+    def _last_is_stepped_over(self) -> bool:
+        """Whether the budget may end before the last one running, which can have no tokens."""
+        if not self.ending:
+            return False
+        last = self._last_running()
+        return last in self.ending and not last.ends_by_itself
 
     def _close_pass(self, leaving: list[Job]) -> None:
         """Count what is scheduled as computed; `leaving` have their last token in flight."""
@@ -100,11 +100,11 @@ class ExpressAhead(Express):
         self.index += 1
         self.context_tokens += self.num_decodes
         self._leaving, self.ending = leaving, []
-        self.prompt_in_hand = None
+        self.prompts = []
         for job, computed, num_new_tokens in self.prefills:
             job.computed = computed + num_new_tokens
             if job.is_prefill_chunk:
-                self.prompt_in_hand = job
+                self.prompts.append(job)
             else:
                 self.joining.append(job)
 
@@ -114,7 +114,9 @@ class ExpressAhead(Express):
         self.ended_waiting = [job for job in ended if job not in self.running]
         for job in ended:
             if job not in self.running:
-                self.waiting.remove(job)
+                waiting = self.waiting
+                assert isinstance(waiting, deque)  # nothing is preempted under priority
+                waiting.remove(job)
                 self._give_back(job)
                 continue
             held = job.computed
@@ -128,21 +130,16 @@ class ExpressAhead(Express):
             self._give_back(job)
         return ended, []
 
-    def _schedule_short(self) -> bool:
-        """Schedule a pass in which blocks do not suffice for whoever runs."""
-        if len(self.running) == 1:
+    def _schedule_short(self, chunks: list[Chunk]) -> bool:
+        """Schedule a pass in which blocks do not suffice for all that run."""
+        if len(self.running) == 1 or self.config.policy == "priority":
             return False
         leaving = self.ending.copy()
         self._output_in_flight.clear()
-        self._evict_for_decodes()
-        if not self.victims:  # they sufficed for the decodes, so that the last one is short
-            assert self.prompt_in_hand is not None
-            self._evict(self.prompt_in_hand)
-            self.running_stop = Verdict.PREEMPTED_SELF
+        self._walk(chunks)
         self._num_hashed_already = 0
-        self.admission_stop = Verdict.CLOSED_BY_PREEMPTION
         self._close_pass(leaving)
-        self.tokens_left = self._budget - self.decodes_scheduled
+        self.tokens_left = self._budget - self.decodes_scheduled - self._prompt_tokens()
         return True
 
     def _opens_and_fills(self, job: Job) -> tuple[bool, bool]:
@@ -154,7 +151,7 @@ class ExpressAhead(Express):
         return opens, opens and job.began < self.index
 
     def _evict(self, job: Job) -> None:
-        self._output_in_flight[job] = int(job is not self.prompt_in_hand)
+        self._output_in_flight[job] = int(job not in self.prompts)
         super()._evict(job)
 
     def _known_tokens(self, job: Job) -> int | None:
@@ -195,7 +192,8 @@ class ExpressAhead(Express):
 
     def in_flight(self) -> list[Job]:
         """Whoever has a token in flight, in running order; after `settle`."""
-        return [job for job in self.running if job is not self.prompt_in_hand]
+        prompts = set(self.prompts)
+        return [job for job in self.running if job not in prompts]
 
     def take_back(self, job: Job) -> int:
         """Give a job the counts from before its token in flight; the passes it decoded till then.

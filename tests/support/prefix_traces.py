@@ -51,6 +51,8 @@ def prefix_text(draw: st.DrawFn) -> Trace:
     if draw(st.booleans()):
         columns["lora"] = [each or None for each in draw(_ints(rows, 0, 1))]
     if draw(st.booleans()):
+        columns["priority"] = draw(_ints(rows, -1, 1))
+    if draw(st.booleans()):
         before = [draw(st.integers(-3, row - 1)) for row in range(rows)]
         columns["after"] = [None if row < 0 else row for row in before]
         think = zip(columns["after"], draw(_ints(rows, 0, 9_000_000)), strict=True)
@@ -96,5 +98,7 @@ def prefix_configs(draw: st.DrawFn, *, caches: bool = True) -> SchedulerConfig:
         enable_prefix_caching=caches,
         scheduler_reserve_full_isl=draw(st.booleans()),
         watermark=draw(st.sampled_from([0.0, 0.1])),
+        policy=draw(st.sampled_from(["fcfs", "fcfs", "priority"])),
+        long_prefill_token_threshold=draw(st.sampled_from([0, 0, 1, 9, 20])),
         async_scheduling=draw(st.booleans()),
     )
