@@ -15,6 +15,8 @@ HEADLINES: Final = (
     "requests_finished",
     "requests_unfinished",
     "requests_aborted",
+    "requests_cut_short",
+    "output_tokens_cut",
     "ttft_ns.n",
     "ttft_ns.p50",
     "ttft_ns.p90",

@@ -15,6 +15,7 @@ from schedbench.results.parts import Rows, last_part, parts
 from schedbench.results.pass_metrics import pass_metrics
 from schedbench.results.request_metrics import (
     arrivals,
+    cut_short,
     goodput,
     late_arrivals,
     latencies,
@@ -54,6 +55,7 @@ def summarize(
     scheduled = pass_side["tokens_scheduled"]
     return {
         **counts,
+        **cut_short(requests),
         "warmup_ns": warmup_ns,
         "requests_in_warmup": counts["requests"] - late_arrivals(requests, warmup_ns),
         "traffic": traffic(requests),

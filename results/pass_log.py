@@ -136,7 +136,14 @@ _REQUEST_COLUMNS: Final = (
     label("group", "the trace's label for reports: model, tenant, log type", _NOT_IN_TRACE),
     Column("session", pa.int64(), "", "the conversation it belongs to", _NOT_IN_TRACE),
     tokens("prompt_tokens", "length of the prompt"),
-    tokens("output_tokens", "tokens it got"),
+    tokens(
+        "requested_output_tokens",
+        "output tokens that the trace asks for; of a streaming session, over all its inputs",
+    ),
+    tokens(
+        "output_tokens",
+        "tokens it got; fewer than requested where the context of `max_model_len` is full",
+    ),
     nanoseconds("arrival_ns", "when it arrived, on the run's clock"),
     nanoseconds("first_scheduled_ns", "start of the first pass that ran it", _NEVER_RAN),
     nanoseconds("first_token_ns", "end of the pass that gave its first token", _NO_TOKEN),

@@ -45,6 +45,21 @@ def request_counts(requests: Rows) -> dict[str, int]:
     return dict(added_up(requests, ["finish_reason"], of))
 
 
+def cut_short(requests: Rows) -> dict[str, int]:
+    """Finished requests that got fewer output tokens than the trace asks for, and how many."""
+    names = ("requested_output_tokens", "output_tokens")
+
+    def of(part: pa.Table) -> dict[str, int]:
+        requested, got = (ints(part, name) for name in names)
+        missing = np.where(is_finished(part), np.maximum(requested - got, 0), 0)
+        return {
+            "requests_cut_short": int((missing > 0).sum()),
+            "output_tokens_cut": total(missing),
+        }
+
+    return dict(added_up(requests, [*names, "finish_reason"], of))
+
+
 def request_sums(requests: Rows) -> dict[str, int]:
     """Tokens that were computed again, and what the cache saved of them."""
     names = ("output_tokens", "recomputed_tokens", "resumed_cached_tokens")

@@ -75,6 +75,9 @@ def _requests(summary: Mapping[str, Any]) -> str:
     parts = [f"{number(summary['requests_finished'])} of {number(summary['requests'])} finished"]
     others = [(summary[f"requests_{how}"], how) for how in ("unfinished", "aborted", "errored")]
     parts += [f"{number(count)} {how}" for count, how in others if count]
+    if cut := summary["requests_cut_short"]:
+        missing = counted(summary["output_tokens_cut"], "token")
+        parts.append(f"{number(cut)} of them cut short by {missing}")
     rate = summary["traffic"]["requests_per_s"]
     return _joined(*parts, f"arrivals at {number(rate)} requests/s" if rate else "")
 

@@ -17,6 +17,7 @@ COLUMNS: Final = {
     "requests_finished": "n",
     "requests_unfinished": "unfin.",
     "requests_aborted": "abort.",
+    "requests_cut_short": "cut",
     "ttft_ns.p50": "TTFT p50",
     "ttft_ns.p99": "TTFT p99",
     "tpot_ns.p50": "TPOT p50",

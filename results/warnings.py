@@ -89,12 +89,30 @@ def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is to be said of several runs side by side, those that failed left out."""
     if not summaries:
         return ["no configuration finished, so there is nothing to compare"]
+    return [*_unlike_work(summaries), *_never_bound(summaries)]
+
+
+def _unlike_work(summaries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    cut = [summary["output_tokens_cut"] for summary in summaries]
+    if any(cut):
+        yield (
+            "requests end before they have all output tokens that the trace asks for, by "
+            f"{number(min(cut))} to {counted(max(cut), 'token')} a configuration; these are not "
+            "the same work: raise --max-model-len, or leave such requests out with --too-long drop"
+            if min(cut) < max(cut)
+            else f"in each configuration {counted(cut[0], 'output token')} that the trace asks for "
+            "are not generated: raise --max-model-len, or leave such requests out with "
+            "--too-long drop"
+        )
+
+
+def _never_bound(summaries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if any(Seen(summary, {}, {}).any_limit_bound for summary in summaries):
-        return []
+        return
     idle = "no limit was ever binding in any configuration, so this comparison means nothing"
     if any(_told(summary) != _told(summaries[0]) for summary in summaries):
         idle += " for the limits; what differs comes from elsewhere"
-    return [f"{idle}; raise the load with --speedup, or try lower values"]
+    yield f"{idle}; raise the load with --speedup, or try lower values"
 
 
 def _told(summary: Mapping[str, Any]) -> list[Any]:
@@ -109,6 +127,20 @@ def _unfinished(seen: Seen) -> Iterator[str]:
             f"{number(left)} requests did not finish and are in no percentile, so latencies look "
             "better than they were; replay the whole trace, or see why with explain --waiting"
         )
+
+
+def _cut_short(seen: Seen) -> Iterator[str]:
+    """What a run leaves out of the work that the trace asks for."""
+    if not (cut := seen.summary["requests_cut_short"]):
+        return
+    missing = counted(seen.summary["output_tokens_cut"], "token")
+    first = ", or in a session by the first input's max_tokens" if "chunks" in seen.columns else ""
+    yield (
+        f"{number(cut)} of {counted(seen.summary['requests'], 'request')} got fewer output tokens "
+        f"than the trace asks for, {missing} in all: they end where --max-model-len "
+        f"{seen.config['max_model_len']} is full{first}; raise it, or leave such requests out "
+        "with --too-long drop"
+    )
 
 
 def _unread(seen: Seen) -> Iterator[str]:
@@ -256,6 +288,7 @@ def _cache(seen: Seen) -> Iterator[str]:
 
 _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _unfinished,
+    _cut_short,
     _unread,
     _nothing_binds,
     _low_rate_head,
@@ -268,5 +301,13 @@ _RULES: Final[tuple[Callable[[Seen], Iterator[str]], ...]] = (
     _cache,
 )
 
-_WITHOUT_LIMITS: Final = (_unfinished, _unread, _low_rate_head, _few_requests, _thrash, _cache)
+_WITHOUT_LIMITS: Final = (
+    _unfinished,
+    _cut_short,
+    _unread,
+    _low_rate_head,
+    _few_requests,
+    _thrash,
+    _cache,
+)
 """The rules that ask nothing about limits and verdicts."""

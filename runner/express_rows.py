@@ -348,6 +348,7 @@ class RequestRows:
             *(_given(facts, name, 0) for name in ("client", "priority", "lora")),
             *(_given(facts, name, None) for name in ("group", "session")),
             facts["prompt_tokens"].combine_chunks(),
+            output,
             emitted,
             arrival,
             of["first_scheduled_ns"],

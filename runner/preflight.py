@@ -54,26 +54,6 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
     )
 
 
-def told_of_outputs(prepared: Trace, config: SchedulerConfig) -> Iterator[str]:
-    """Requests that ask for more than the context holds, which vLLM ends with reason `length`.
-
-    Of streaming sessions nothing is said here: their inputs come later.
-    """
-    prompts, answers = (prepared.column(name) for name in ("prompt_tokens", "output_tokens"))
-    assert prompts is not None
-    assert answers is not None
-    beyond = prompts.astype(np.int64) + answers - config.max_model_len
-    if prepared.has("chunks"):
-        beyond[~np.asarray(prepared.table["chunks"].is_null())] = 0
-    over = beyond > 0
-    if over.any():
-        yield (
-            f"{int(over.sum()):,} of {prepared.num_requests:,} requests ask for more than "
-            f"--max-model-len {config.max_model_len} holds and end there: "
-            f"{int(beyond[over].sum()):,} tokens that the trace asks for are not generated"
-        )
-
-
 def told_of_prompts(trace: Trace, prepared: Trace) -> Iterator[str]:
     """What became of prompts that did not fit, in words: what is dropped or cut is never silent."""
     before = len(trace.provenance.get("transforms", ()))

@@ -457,6 +457,7 @@ def _request_row(row: Row) -> tuple[object, ...]:
         row.group,
         row.session,
         row.prompt_tokens,
+        row.requested_output_tokens,
         row.emitted_tokens,
         row.arrival_ns,
         row.first_scheduled_ns,

@@ -79,6 +79,14 @@ class Row:
         self.output_tokens = output_tokens
         self.max_tokens = max_tokens
 
+    @property
+    def requested_output_tokens(self) -> int:
+        """What the trace asks for; of a session, over all its inputs."""
+        later: int = sum(
+            chunk["output_tokens"] for chunk in self.chunks or () if chunk["prompt_tokens"]
+        )
+        return self.output_tokens + later
+
 
 KEPT_AS_THEY_ARE = (
     "priority",

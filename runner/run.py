@@ -29,7 +29,7 @@ from schedbench.runner.following import replay_class
 from schedbench.runner.manifest import make_manifest
 from schedbench.runner.outputs_file import OutputsFile
 from schedbench.runner.plugins import OWN_SCHEDULER, blaming, load_policy, load_scheduler
-from schedbench.runner.preflight import fit_prompts, told_of_outputs, told_of_prompts
+from schedbench.runner.preflight import fit_prompts, told_of_prompts
 from schedbench.runner.record import Recorder
 from schedbench.runner.requests import PREFIX_IDENTITY, RequestSource
 from schedbench.runner.stall_pause import dated
@@ -215,7 +215,7 @@ def replay(
             )
             stalled = _run(replaying, options, sink)
             told = runner.notes() if isinstance(runner, TellsNotes) else []
-            notes = [*told_of_prompts(trace, prepared), *told_of_outputs(prepared, config)]
+            notes = list(told_of_prompts(trace, prepared))
             notes += [*told_of_loop(prepared, options)]
             notes += [*told_of_aborts(replaying.aborts_ignored), *told]
             return _finish(sink, manifest, config, options, stalled, notes)

@@ -48,9 +48,8 @@ def request_view(timeline: Timeline, what_ifs: WhatIfs | None, about: Sequence[s
 
 def _summary(timeline: Timeline) -> Sheet:
     found = timeline.facts
-    lengths = (
-        f"{number(found['prompt_tokens'])} prompt tokens, {number(found['output_tokens'])} out"
-    )
+    requested = found["requested_output_tokens"]
+    lengths = f"{number(found['prompt_tokens'])} prompt tokens, {number(requested)} out"
     labels = [
         f"{name} {found[name]}" for name in ("priority", "client", "lora", "group") if found[name]
     ]
@@ -67,7 +66,10 @@ def _summary(timeline: Timeline) -> Sheet:
 def _latencies(found: Mapping[str, Any]) -> str:
     names = {"ttft_ns": "TTFT", "tpot_ns": "TPOT", "itl_max_ns": "longest ITL", "e2e_ns": "E2E"}
     known = [f"{name} {duration(found[key])}" for key, name in names.items() if found[key]]
-    return " · ".join([*known, f"ended by {found['finish_reason'] or 'nothing: unfinished'}"])
+    got, requested = found["output_tokens"], found["requested_output_tokens"]
+    tokens = "" if got == requested else f"{number(got)} of {number(requested)} output tokens"
+    end = f"ended by {found['finish_reason'] or 'nothing: unfinished'}"
+    return " · ".join([*filter(None, [tokens]), *known, end])
 
 
 def _waited(timeline: Timeline) -> str:

@@ -1,40 +1,95 @@
 """What a replay leaves out of what the trace asks for is said."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import Cli
 
-ROW = '{{"arrival_ns":0,"prompt_tokens":{},"output_tokens":{}}}\n'
+from schedbench.results.stored_run import StoredRun
+
+
+def _row(prompt: int, answer: int, **more: int) -> dict[str, Any]:
+    return {"arrival_ns": 0, "prompt_tokens": prompt, "output_tokens": answer, **more}
+
+
+FLAGS = ("--max-model-len", "1024")
+SESSION = {
+    "arrival_ns": 0,
+    "prompt_tokens": 600,
+    "output_tokens": 300,
+    "chunks": [
+        {"delay_ns": 5 * 10**8, "prompt_tokens": 25, "output_tokens": 300},
+        {"delay_ns": 9 * 10**8, "prompt_tokens": 0, "output_tokens": 0},
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("prompt", "answer", "flags", "cut"),
+    ("row", "flags", "cut"),
     [
-        (600, 600, ("--max-model-len", "1024"), "176"),
-        (130_000, 5_000, (), "3,928"),
-        (600, 600, ("--max-model-len", "1024", "--no-steady"), "176"),
-        (600, 600, ("--max-model-len", "1024", "--no-async-scheduling"), "176"),
-        (600, 600, ("--max-model-len", "1024", "--arrivals", "closed"), "176"),
-        (600, 424, ("--max-model-len", "1024"), ""),
+        (_row(600, 600), FLAGS, 176),
+        (_row(130_000, 5_000), (), 3_928),
+        (_row(600, 600), (*FLAGS, "--no-steady"), 176),
+        (_row(600, 600), (*FLAGS, "--no-async-scheduling"), 176),
+        (_row(600, 600), (*FLAGS, "--spec-tokens", "3"), 176),
+        (_row(600, 600), (*FLAGS, "--arrivals", "closed"), 176),
+        (_row(600, 600, max_tokens=700), FLAGS, 176),
+        (_row(600, 424, max_tokens=700), FLAGS, 0),
+        (_row(600, 424), FLAGS, 0),
+        (SESSION, FLAGS, 200),
+        (SESSION, ("--max-model-len", "1300"), 0),
     ],
 )
-def test_tokens_that_the_context_does_not_hold_are_counted(
-    cli: Cli, tmp_path: Path, prompt: int, answer: int, flags: tuple[str, ...], cut: str
+def test_output_tokens_that_the_context_does_not_hold_are_in_table_summary_and_warning(
+    cli: Cli, tmp_path: Path, row: dict[str, Any], flags: tuple[str, ...], cut: int
 ) -> None:
-    (tmp_path / "t.jsonl").write_text(ROW.format(prompt, answer))
-    ran = cli("replay", "t.jsonl", "--no-store", "--cost", "pass:1ms", *flags)
-    assert ran.code == 0
-    said = " ".join(ran.err.split())
-    assert ("ask for more than --max-model-len" in said) is bool(cut)
-    assert not cut or f"end there: {cut} tokens that the trace asks for are not generated" in said
+    (tmp_path / "t.jsonl").write_text(json.dumps(row))
+    told = ("--out", "run", "--cost", "pass:1ms")
+    ran = cli("replay", "t.jsonl", *told, *flags)
+    assert ran.code == 0, ran.err
+    run = StoredRun.open(str(tmp_path / "run"))
+    (kept,) = run.requests().to_pylist()
+    asked = row["output_tokens"] + sum(each["output_tokens"] for each in row.get("chunks", ()))
+    assert kept["requested_output_tokens"] == asked
+    assert kept["output_tokens"] == asked - cut
+    assert run.summary["requests_cut_short"] == bool(cut)
+    assert run.summary["output_tokens_cut"] == cut
+    warning = f"got fewer output tokens than the trace asks for, {cut:,} tokens in all"
+    assert (warning in " ".join(ran.err.split())) is bool(cut)
+
+
+def test_what_the_trace_asks_for_is_what_explain_says_was_asked_for(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps(_row(600, 600)))
+    cli("replay", "t.jsonl", "--out", "run", "--cost", "pass:1ms", *FLAGS)
+    said = " ".join(cli("explain", "run", "--request", "0").out.split())
+    assert "asked for 600 prompt tokens, 600 out" in said
+    assert "got 424 of 600 output tokens" in said
+
+
+def test_configurations_that_cut_differently_are_not_called_the_same_work(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps(_row(600, 600)))
+    swept = cli("sweep", "t.jsonl", "--max-model-len", "1024,2048", "--cost", "pass:1ms")
+    assert "by 0 to 176 tokens a configuration" in " ".join(swept.err.split())
+    assert "cut" in swept.out
+    for length in ("1024", "2048"):
+        flags = ("--cost", "pass:1ms", "--max-model-len", length)
+        cli("replay", "t.jsonl", "--out", length, *flags)
+    compared = cli("compare", "1024", "2048")
+    assert "by 0 to 176 tokens a configuration" in " ".join(compared.err.split())
+    assert "cut short" in compared.out
 
 
 @pytest.mark.parametrize("command", ["replay", "config"])
 def test_a_threshold_that_is_not_below_the_budget_is_called_inert(
     cli: Cli, tmp_path: Path, command: str
 ) -> None:
-    (tmp_path / "t.jsonl").write_text(ROW.format(300, 16))
+    (tmp_path / "t.jsonl").write_text(json.dumps(_row(300, 16)))
     words = ["replay", "t.jsonl", "--no-store"] if command == "replay" else ["config"]
     flags = ("--max-num-batched-tokens", "128", "--max-num-seqs", "8")
     ran = cli(*words, *flags, "--long-prefill-token-threshold", "256")

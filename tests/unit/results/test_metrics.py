@@ -44,6 +44,13 @@ def test_counters_are_sums_over_passes_and_requests(made_up: Callable[..., Any],
     reasons = [row["finish_reason"] for row in run.requests]
     assert summary["requests_finished"] == reasons.count("stop") + reasons.count("length")
     assert summary["requests_unfinished"] == reasons.count(None)
+    missing = [
+        row["requested_output_tokens"] - row["output_tokens"]
+        for row in run.requests
+        if row["finish_reason"] in ("stop", "length")
+    ]
+    assert summary["requests_cut_short"] == sum(each > 0 for each in missing)
+    assert summary["output_tokens_cut"] == sum(max(0, each) for each in missing)
     assert summary["requests_aborted"] == reasons.count("abort")
     assert summary["recomputed_tokens"] == sum(row["recomputed_tokens"] for row in run.requests)
     assert summary["waits"].get("seats_full_ns") == sum(

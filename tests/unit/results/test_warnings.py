@@ -16,6 +16,7 @@ from schedbench.sched.config import SchedulerConfig
 CONFIG = {
     "scheduler_reserve_full_isl": True,
     "max_num_seqs": 256,
+    "max_model_len": 1024,
     "policy": "fcfs",
     "max_loras": None,
     "watermark": 0.0,
@@ -31,7 +32,10 @@ CONFIG = {
 def sound() -> dict[str, Any]:
     return {
         "passes": 1000,
+        "requests": 500,
         "requests_unfinished": 0,
+        "requests_cut_short": 0,
+        "output_tokens_cut": 0,
         "binding_limit": {"seats": {"passes": 900, "ns": 9}, "nothing": {"passes": 100, "ns": 1}},
         "admission_stop": {"seats_full": {"passes": 900, "ns": 9}},
         "running_stop": {"list_done": {"passes": 1000, "ns": 10}},
@@ -67,6 +71,12 @@ def test_a_sound_run_has_no_warnings() -> None:
         ({"requests_unfinished": 7}, {}, {}, "7 requests did not finish"),
         ({"binding_limit": {"nothing": {}}}, {}, {}, "comparison of limits on this trace means"),
         ({"traffic": {"head_requests_per_s": 0.03}}, {}, {}, "first quarter .* 0.03 requests/s"),
+        (
+            {"requests_cut_short": 2, "output_tokens_cut": 76},
+            {},
+            {},
+            "2 of 500 requests got fewer .* 76 tokens .* --max-model-len 1024 .* --too-long drop",
+        ),
         ({"ttft_ns": {"n": 99}}, {}, {}, "99 requests, and a p99"),
         ({"recomputed_share": 0.05}, {}, {}, "5.0 % of all tokens .* 12 preemptions; fewer"),
         (
