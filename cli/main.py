@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -63,6 +64,9 @@ app.command(cls=Command)(of_groups(verify))
 app.command(cls=Command)(of_groups(profile))
 app.command(cls=Command)(of_groups(check_gpu))
 app.command(cls=Command)(of_groups(doctor))
+
+_tree = cache(typer.main.get_command)
+"""Made once: Typer reads every signature for it, which takes longer than most commands."""
 
 
 @app.callback(invoke_without_command=True)
@@ -148,9 +152,8 @@ def _stopped(error: BaseException, how: str, code: int) -> int:
 
 def _invoke(words: list[str]) -> None:
     """Not through `app()`, which would print errors and choose exit codes itself."""
-    command = typer.main.get_command(app)
-    with command.make_context("schedbench", words) as context:
-        command.invoke(context)
+    with _tree(app).make_context("schedbench", words) as context:
+        context.command.invoke(context)
 
 
 def _report(error: Exception, *, debug: bool) -> None:

@@ -9,6 +9,7 @@ row, so every answer can be checked; those that do not add up are marked.
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,10 +21,14 @@ PRIORITY: Final = "priority"
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """From when to when a request stood in the queue again; None where the run ended before."""
+    """From when to when a request stood in the queue again; None where the run ended before.
+
+    `turn` numbers those that resumed, in the order of their admissions.
+    """
 
     evicted_ns: int
     resumed_ns: int | None
+    turn: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +45,14 @@ def evictions(passes: pa.Table, requests: pa.Table, policy: str) -> dict[int, Ev
     facts = _facts(requests)
     queue = _Queue(policy == PRIORITY, facts)
     spans: dict[int, list[Eviction]] = {}
+    turns = count()
     for start_ns, resumed, victims in _changes(passes):
         for row, evicted_ns in queue.take_ended(start_ns):
             spans.setdefault(row, []).append(Eviction(evicted_ns, facts[row]["finish_ns"]))
         for row in victims:  # those of a cache reset may run again in the same pass
             queue.put(row, start_ns)
         for row, evicted_ns in queue.take(resumed):
-            spans.setdefault(row, []).append(Eviction(evicted_ns, start_ns))
+            spans.setdefault(row, []).append(Eviction(evicted_ns, start_ns, next(turns)))
     for row, evicted_ns in queue.left():
         spans.setdefault(row, []).append(Eviction(evicted_ns, facts[row]["finish_ns"]))
     waits = _waits(requests)
@@ -71,8 +77,8 @@ class _Queue:
         urgency = (fact["priority"], fact["arrival_ns"], fact["request_id"])
         heapq.heappush(self._heap, (urgency if self._by_priority else (self._put,), row, now_ns))
 
-    def take(self, count: int) -> Iterator[tuple[int, int]]:
-        for _ in range(min(count, len(self._heap))):
+    def take(self, most: int) -> Iterator[tuple[int, int]]:
+        for _ in range(min(most, len(self._heap))):
             _, row, evicted_ns = heapq.heappop(self._heap)
             yield row, evicted_ns
 

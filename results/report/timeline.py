@@ -40,6 +40,7 @@ _COLUMNS: Final = (
     *_IN_ARGS,
     *(name for names in _COUNTERS.values() for name in names),
     *("start_ns", "duration_ns", "end_ns", "resumed", "preempted", "victims"),
+    *("admitted", "requests_scheduled", "token_budget"),
 )
 _PASSES_TRACK: Final = 1
 _ROWS_AT_ONCE: Final = 8192
@@ -145,7 +146,7 @@ def _request_events(request: Event, parts: Sequence[Phase], process: int) -> Ite
         for name in ("row", "priority", "prompt_tokens", "output_tokens", "cached_tokens")
     }
     for part in parts:
-        extra = {} if part.is_certain else {"until": "about: the log does not say who resumed"}
+        extra = {} if part.is_certain else {"until": "about: the log counts such requests without their names"}
         yield _slice(part.name, part.from_ns, part.to_ns, (process, track), {**args, **extra})
     if request["finish_reason"] and parts:
         yield {
