@@ -3,7 +3,7 @@
 A search is read back too: its axes are the flags that it searched, at the values that it ran.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -33,6 +33,7 @@ class StoredSweep:
     points: tuple[SweepPoint, ...]
     paths: tuple[Path | None, ...]
     flags: Mapping[str, Any]  # those that are the same at every point
+    derived: Mapping[str, Sequence[Any]]  # those that each point derives anew: the values it got
     releases: tuple[str, ...]  # whose decisions its runs are, in words
     kind: str = "Sweep"
 
@@ -58,6 +59,7 @@ def open_sweep(folder: Path) -> StoredSweep:
         points = [(_flags_at(run, axes), run) for run in runs.values()]
         axes = {name: _in_order(flags[name] for flags, _ in points) for name in axes}
         points.sort(key=lambda each: [axes[name].index(value) for name, value in each[0].items()])
+    flags, derived = _flags_beside(list(runs.values()), axes)
     return StoredSweep(
         path=folder,
         trace=about["trace"],
@@ -68,7 +70,8 @@ def open_sweep(folder: Path) -> StoredSweep:
             for flags, run in points
         ),
         paths=tuple(None if run is None else run.path for _, run in points),
-        flags=_shared_flags(list(runs.values()), axes),
+        flags=flags,
+        derived=derived,
         releases=tuple(dict.fromkeys(run.release for run in runs.values())),
         kind="Search" if is_search else "Sweep",
     )
@@ -148,6 +151,16 @@ def _outcome(run: StoredRun | None, failure: str) -> tuple[Mapping[str, Any] | N
     return None, str(run.manifest.get("stalled") or "the replay was stopped")
 
 
-def _shared_flags(runs: Sequence[StoredRun], axes: Mapping[str, Any]) -> dict[str, Any]:
+def _flags_beside(
+    runs: Sequence[StoredRun], axes: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The flags that no axis varies: those that are the same in every run, and the others."""
     apart = {*axes, *(("time",) if "cost" in axes else ())}
-    return {name: value for name, value in runs[0].flags.items() if name not in apart}
+    names = dict.fromkeys(name for run in runs for name in run.flags if name not in apart)
+    values = {name: _in_order(_hashable(run.flags.get(name)) for run in runs) for name in names}
+    same = {name: runs[0].flags.get(name) for name in names if len(values[name]) == 1}
+    return same, {name: found for name, found in values.items() if name not in same}
+
+
+def _hashable(value: object) -> object:
+    return value if isinstance(value, Hashable) else str(value)

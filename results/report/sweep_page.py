@@ -1,6 +1,6 @@
 """The page about a sweep: a heat map over two flags, a trade-off of two metrics, all points."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -53,10 +53,18 @@ def sweep_page(
         ],
         "sentences": [("", sentence) for sentence in (*warnings, *view.warnings)],
         "table_of_points": replace(table, note=table.note.replace("* best", "★ best")),
-        "config": facts([(label(name), flag_text(value)) for name, value in sweep.flags.items()]),
+        "config": facts([*_config(sweep, label)]),
         "command": " ".join(sweep.command_line),
     }
     return rendered("sweep.html", _SCRIPTS, _data(sweep, numbers, label), context)
+
+
+def _config(sweep: StoredSweep, label: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    for name, value in sweep.flags.items():
+        yield label(name), flag_text(value)
+    for name, values in sweep.derived.items():
+        span = " to ".join(flag_text(value) for value in (values[0], values[-1]))
+        yield label(name), f"(anew at each point: {span})"
 
 
 def _is_whole(sweep: StoredSweep) -> bool:

@@ -146,7 +146,11 @@ def _request_events(request: Event, parts: Sequence[Phase], process: int) -> Ite
         for name in ("row", "priority", "prompt_tokens", "output_tokens", "cached_tokens")
     }
     for part in parts:
-        extra = {} if part.is_certain else {"until": "about: the log counts such requests without their names"}
+        extra = (
+            {}
+            if part.is_certain
+            else {"until": "about: the log counts such requests without their names"}
+        )
         yield _slice(part.name, part.from_ns, part.to_ns, (process, track), {**args, **extra})
     if request["finish_reason"] and parts:
         yield {

@@ -30,14 +30,22 @@ RECOMPUTE = "prefill (recompute)"
     ],
 )
 def test_a_request_is_in_the_slice_that_each_of_its_grants_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, *, ahead: bool, budget: int, threshold: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+    *,
+    ahead: bool,
+    budget: int,
+    threshold: int,
 ) -> None:
     granted: list[dict[int, str]] = []
-    first_half = Recorder._first_half  # noqa: SLF001 - every pass goes by here
+    first_half = Recorder._first_half
 
     def spy(self: Recorder, output: SchedulerOutput, now_ns: int, freed: int) -> object:
         prefills = {grant.request.request_id for grant in output.prefills}
-        tags = {each: self._scheduler.requests[each].tag.row for each in output.num_scheduled_tokens}
+        tags = {
+            each: self._scheduler.requests[each].tag.row for each in output.num_scheduled_tokens
+        }
         granted.append({r: "prefill" if i in prefills else "decode" for i, r in tags.items()})
         return first_half(self, output, now_ns, freed)
 

@@ -58,6 +58,19 @@ def test_the_points_stand_in_the_order_of_the_grid(sweep_folder: Path) -> None:
     assert sweep.flags == {"policy": HOSTILE}
 
 
+def test_what_each_point_derives_anew_is_never_listed_as_one_value(sweep_folder: Path) -> None:
+    for place, blocks in enumerate((29476, 29176, 29012)):
+        path = sweep_folder / "points" / str(place) / "manifest.json"
+        manifest = orjson.loads(path.read_bytes())
+        manifest["scheduler"] |= {"num_gpu_blocks": blocks, "max_loras": [None, 4, None][place]}
+        path.write_bytes(orjson.dumps(manifest))
+    sweep = open_sweep(sweep_folder)
+    assert sweep.flags == {"policy": HOSTILE}
+    html = sweep_page(sweep)
+    assert "(anew at each point: 29012 to 29476)" in html
+    assert "(anew at each point: - to 4)" in html
+
+
 def test_its_page_has_every_point_and_no_foreign_markup(sweep_folder: Path) -> None:
     html = sweep_page(open_sweep(sweep_folder))
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
