@@ -26,7 +26,7 @@ IS_OVER_BASE := $(filter-out 0.26.0 0.33.0,$(VERSION))
 PEERS := dynamo vidur
 PEER_STAMPS := $(PEERS:%=.venv-peers-%/.installed)
 
-.PHONY: vllm-env parity real-class baselines fuzz help replay test check format acceptance bench clean
+.PHONY: vllm-env parity real-class baselines fuzz help replay test check format acceptance bench mutants clean
 
 help:
 	@echo "make replay      replay the shipped sample trace"
@@ -36,6 +36,7 @@ help:
 	@echo "make parity VERSION=0.26.0    the real class of that release beside ours (docs/parity.md)"
 	@echo "make baselines   write the project's own baselines anew, after a change of decisions"
 	@echo "make fuzz SECONDS=600        the command line on mutated traces and flags; SEED=N, ONLY=readers|flags"
+	@echo "make mutants SEED=1 COUNT=200  small faults in sched/: which the tests nearest to it notice (docs/mutants.md)"
 	@echo "make acceptance TRACES=DIR   the figures that need the public traces; writes docs/public-traces.md"
 	@echo "make bench TRACES=DIR        speed, beside the real class and other replays; QUICK=1 for a first slice"
 
@@ -130,6 +131,11 @@ SEED := 0
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/support/fuzz_commands.py --seconds $(SECONDS) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --keep build/fuzz
+
+# One small fault after another in `sched/`; SEED and COUNT draw them, AT=FILE:LINE takes all there.
+COUNT := 200
+mutants: $(STAMP)
+	$(BIN)/python tests/support/mutants.py $(if $(AT),--at $(AT),--seed $(SEED) --count $(COUNT) --page docs/mutants.md)
 
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }
