@@ -135,7 +135,7 @@ fuzz: $(STAMP)
 # One small fault after another in `sched/`; SEED and COUNT draw them, AT=FILE:LINE takes all there.
 COUNT := 200
 mutants: $(STAMP)
-	$(BIN)/python tests/support/mutants.py $(if $(AT),--at $(AT),--seed $(SEED) --count $(COUNT) --page docs/mutants.md)
+	$(BIN)/python tests/support/mutants.py $(if $(AT),--at $(AT),--seed $(SEED) --count $(COUNT))
 
 acceptance: $(STAMP)
 	@test -d "$(TRACES)" || { echo "make acceptance needs TRACES=DIR, a folder with the public traces; not a folder: '$(TRACES)'" >&2; exit 1; }

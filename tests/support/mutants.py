@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
@@ -41,21 +42,6 @@ NARROW: Final = (
     "--ignore=tests/invariants/test_hash_seed.py",  # runs processes of its own
 )  # fmt: skip
 LIMIT_S: Final = 4  # of CPU time that a test may take beyond five times its usual
-PAGE: Final = """\
-# Mutants
-
-A mutant is `sched/` with one small fault: a comparison, an operator, `min` for `max`, a constant, a
-statement or a keyword dropped, a loop over nothing. The tests nearest to the scheduler - golden
-logs, its unit tests, the invariants - should notice each that changes a decision.
-
-    make mutants SEED=1 COUNT=200        a draw: a second for most, a minute for what survives
-    make mutants AT=sched/config.py:281  all that can be changed at a line
-
-What survives is printed with its diff: either nothing can tell it from the original, or a law is
-missing. The last draw:
-
-    {report}
-"""
 MEMORY: Final = 4 << 30  # bytes a mutant may take more
 
 
@@ -183,6 +169,8 @@ class Campaign:
             mutant.tests += "test" in message
             if "killer" in message:
                 mutant.killer, ended = message["killer"], True
+        if not ended and last is None:
+            raise pytest.UsageError(f"no such mutant can be made: {mutant.diff()}")
         if not ended:
             mutant.killer = f"{last} (did not end, or ended the process)"
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -259,7 +247,7 @@ def _mark(
 
 
 def _pairs(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
-    return zip(items, [*items[1:], None], strict=True)
+    return zip_longest(items, items[1:])
 
 
 def _fails(item: pytest.Item, following: pytest.Item | None) -> bool:
@@ -327,7 +315,6 @@ def main() -> int:
     parser.add_argument(
         "--at", nargs="+", metavar="FILE[:LINE]", help="all changes there, instead of a draw"
     )
-    parser.add_argument("--page", type=Path, help="also write the counts to this page")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin none after so long")
     given = parser.parse_args()
     mutants = drawn(given.seed, given.count, given.at)
@@ -343,8 +330,6 @@ def main() -> int:
     lines = report(tried, f"seed {given.seed}" if given.at is None else " ".join(given.at))
     _say("\n".join(each.diff() for each in tried if each.killer is None))
     _say("\n".join(lines))
-    if given.page is not None:
-        given.page.write_text(PAGE.format(report="\n    ".join(lines)))
     return 0
 
 
