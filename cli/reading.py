@@ -57,8 +57,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="COLUMN=NAME,...",
-            help="Name the columns of any CSV, JSON Lines or Parquet, times with their unit: "
-            "arrival=ts:ms,prompt=isl,output=osl",
+            help="Name the columns of any CSV, JSON Lines or Parquet, times with their unit "
+            "(s, ms, us, ns, datetime): arrival=ts:ms,prompt=isl,output=osl",
             show_default=False,
             rich_help_panel=READING,
         ),

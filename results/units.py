@@ -11,6 +11,7 @@ NOTHING: Final = "-"
 
 _SECONDS_FROM_NS: Final = 10**9
 _MICROSECONDS_BELOW_NS: Final = 10**5
+_NANOSECONDS_BELOW_NS = 100
 _TWO_DECIMALS_BELOW: Final = 10
 _ONE_DECIMAL_BELOW: Final = 1000
 _SMALLEST_SHOWN: Final = 0.0005  # what rounds to 0.1 %
@@ -35,6 +36,8 @@ def time_scale(values_ns: Iterable[float | None]) -> Scale:
     middle = known[len(known) // 2] if known else 10**6
     if middle >= _SECONDS_FROM_NS:
         return Scale("s", 1e9, 2)
+    if middle < _NANOSECONDS_BELOW_NS:
+        return Scale("ns", 1, 0 if float(middle).is_integer() else 1)
     if middle < _MICROSECONDS_BELOW_NS:
         return Scale("µs", 1e3, 2)
     return Scale("ms", 1e6, 2 if middle < _TWO_DECIMALS_BELOW * 1e6 else 1)

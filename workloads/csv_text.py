@@ -9,6 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 import numpy as np
 import numpy.typing as npt
@@ -96,11 +97,17 @@ def refuse_headless(source: Source) -> None:
 def refuse_missing(names: Sequence[str], found: Sequence[str], place: Place) -> None:
     if missing := [name for name in names if name not in found]:
         raise place.refuse_input(
-            f"has no column {shown(missing[0])}; its columns are {listed(found)}",
+            f"has no column {shown(missing[0])}{_near(missing[0], found)}; "
+            f"its columns are {listed(found)}",
             "Check the format, or name the columns with --map",
         )
     if twice := [name for name in names if list(found).count(name) > 1]:
         raise place.refuse_column(twice[0], "stands there twice", "Rename one")
+
+
+def _near(name: str, found: Sequence[str]) -> str:
+    near = get_close_matches(name, found, n=1)
+    return f", but {shown(near[0])}" if near else ""
 
 
 def _blocks(source: Source) -> Iterator[bytes]:

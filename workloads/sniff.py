@@ -2,10 +2,13 @@
 
 import os
 
+import pyarrow as pa
+
 from schedbench.workloads.containers import PARQUET_MAGIC
 from schedbench.workloads.csv_text import header_line, names_in
 from schedbench.workloads.files import Source, faults, find, open_parquet
 from schedbench.workloads.json_lines import first_object
+from schedbench.workloads.place import listed
 from schedbench.workloads.schema import META_SCHEMA, REQUIRED
 
 OWN_FORMAT = "schedbench"
@@ -63,8 +66,28 @@ def column_names(source: Source) -> set[str]:
             return set(names_in(header_line(source)))
 
 
+def columns_of(source: Source) -> dict[str, pa.DataType | None]:
+    """Names of columns or fields in the file's order, with types as far as its head states them."""
+    match kind_of(source):
+        case "parquet":
+            with faults(source.place):
+                schema = open_parquet(source).schema_arrow
+                return dict(zip(schema.names, schema.types, strict=True))
+        case "jsonl":
+            first = first_object(source)
+            return {name: _json_type(value) for name, value in first.items()}
+        case _:
+            return dict.fromkeys(names_in(header_line(source)))
+
+
+def _json_type(value: object) -> pa.DataType | None:
+    """None for numbers, as for all of a CSV: any of them may be a count or a time."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return None
+    return pa.string() if isinstance(value, str) else pa.null()
+
+
 def describe_head(source: Source) -> str:
-    """What a message says of a file that nobody recognises."""
+    """What a message says of a file that is of no known format."""
     kind = {"parquet": "Parquet", "jsonl": "JSON Lines", "csv": "text"}[kind_of(source)]
-    names = sorted(column_names(source))
-    return f"{kind} with the columns {', '.join(names[:12]) or 'none'}"[:300]
+    return f"{kind} with the columns {listed(list(columns_of(source))) or 'none'}"

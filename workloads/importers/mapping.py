@@ -6,13 +6,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from schedbench.errors import UsageError
+from schedbench.workloads.importers.suggest import did_you_mean
 from schedbench.workloads.importers.times import DIGITS_TO_NS
-from schedbench.workloads.schema import BY_NAME
+from schedbench.workloads.place import shown
+from schedbench.workloads.schema import BY_NAME, COLUMNS
 
 UNITS = (*DIGITS_TO_NS, "datetime")
 _SHORT = {"prompt": "prompt_tokens", "output": "output_tokens", "id": "request_id"}
 _REQUIRED = ("arrival_ns", "prompt_tokens", "output_tokens")
 _INSTANTS = ("arrival_ns", "added_ns")
+_UNIT_SLIPS = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds", "epoch", "unix"), "s"),
+    **dict.fromkeys(("msec", "millis", "milliseconds", "millisecond", "epoch_ms"), "ms"),
+    **dict.fromkeys(("usec", "micros", "microseconds", "microsecond", "\u00b5s"), "us"),
+    **dict.fromkeys(("nsec", "nanos", "nanoseconds", "nanosecond"), "ns"),
+    **dict.fromkeys(("date", "iso", "iso8601", "timestamp", "dt"), "datetime"),
+    **{unit: unit for unit in UNITS},  # in capitals
+}
 _EXAMPLE = "--map arrival=NAME:ms,prompt=NAME,output=NAME"
 
 
@@ -66,6 +76,12 @@ def _resolved(name: str, source: str) -> Mapped:
     if inner:
         arrow = arrow.field(inner).type
     head, colon, unit = source.rpartition(":")
+    if colon and unit not in UNITS and unit.lower() in _UNIT_SLIPS:
+        meant = _UNIT_SLIPS[unit.lower()]
+        raise UsageError(
+            f"--map {name}={source}: {shown(unit)} is no unit; did you mean {head}:{meant}? "
+            f"There are {', '.join(UNITS)}"
+        )
     if not (colon and unit in UNITS):
         return Mapped(target, source, None, arrow)
     mapped = Mapped(target, head, unit, arrow)
@@ -82,7 +98,21 @@ def _target(name: str) -> str:
         column, dot, inner = candidate.partition(".")
         if column in BY_NAME and (not dot or _has_field(BY_NAME[column].type, inner)):
             return candidate
-    raise UsageError(f"--map: {name!r} is no column of a trace; there are {', '.join(BY_NAME)}")
+    known = _names()
+    listed = ", ".join(known)
+    near = did_you_mean(name, known)
+    raise UsageError(f"--map: {shown(name)} is no column of a trace{near} There are {listed}")
+
+
+def _names() -> list[str]:
+    """Every name that `--map` takes: the short ones, then columns, then fields of structs."""
+    fields = [
+        f"{column.name}.{inner.name}"
+        for column in COLUMNS
+        if pa.types.is_struct(column.type)
+        for inner in column.type
+    ]
+    return ["arrival", *_SHORT, *BY_NAME, *fields]
 
 
 def _has_field(arrow: pa.DataType, name: str) -> bool:

@@ -18,8 +18,9 @@ from schedbench.workloads.importers.recording import (
     is_recording,
     refuse_what_is_none,
 )
+from schedbench.workloads.importers.suggest import suggested_mapping
 from schedbench.workloads.importers.vllm_spans import VLLM_SPANS
-from schedbench.workloads.sniff import OWN_FORMAT, describe_head, kind_of, sniff
+from schedbench.workloads.sniff import OWN_FORMAT, columns_of, describe_head, kind_of, sniff
 from schedbench.workloads.store import read_trace
 from schedbench.workloads.trace import Trace
 
@@ -93,4 +94,7 @@ def _remedy(source: Source) -> str:
             "It has iterations that a server logged: `schedbench trace import "
             f"{source.uri} --input-format vllm-iterations -o RUN` makes a run of them"
         )
-    return "Name its columns: --map arrival=NAME:s,prompt=NAME,output=NAME"
+    return (
+        f"Name its columns, likely {suggested_mapping(columns_of(source))}; numbers that are times "
+        "have a unit, s, ms, us or ns, and dates as text :datetime"
+    )
