@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fuzz_commands import draw, fuzz
 
-CASES = 120
+CASES = 65
 
 
 def test_no_file_ends_a_command_in_a_traceback_a_hang_or_a_fault_of_the_program(
@@ -14,4 +14,4 @@ def test_no_file_ends_a_command_in_a_traceback_a_hang_or_a_fault_of_the_program(
     tally = fuzz(islice(draw("readers", 20, tmp_path), CASES), tmp_path)
     assert tally.faults == []
     assert tally.cases == CASES
-    assert len(tally.messages) > 20  # the cases reach the rules, not one of them
+    assert len(tally.messages) > 10  # the cases reach the rules, not one of them

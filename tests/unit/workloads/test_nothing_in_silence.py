@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbench.errors import TraceError
+from schedbench.errors import SchedbenchError, TraceError
+from schedbench.workloads.importers.mapping import parse_mapping
 from schedbench.workloads.importers.options import ImportOptions
 from schedbench.workloads.importers.registry import load_trace
 from schedbench.workloads.trace import Trace
@@ -323,3 +324,48 @@ def test_every_importer_with_sessions_infers_the_ids_of_answers_alike(
     trace = load_trace(write("t.jsonl", lines), options=options)
     assert trace.table.column("output_hash_ids").to_pylist() == [[2], None]
     assert "output_hash_ids" in trace.provenance["inferred"]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "says"),
+    [
+        ("arival=t:s,prompt=in,output=out", "did you mean arrival?"),
+        ("arrival=t:s,prompts=in,output=out", "did you mean prompt?"),
+        ("arrival=t:s,prompt=in,output=out,sesion=x", "did you mean session?"),
+        ("arrival=t:s,prompt=in,output=out,qqq=x", "there are arrival, prompt, output, id, "),
+        ("arrival=t:sec,prompt=in,output=out", "did you mean t:s?"),
+        ("arrival=t:MS,prompt=in,output=out", "did you mean t:ms?"),
+        ("arrival=t:s,prompt=inn,output=out", "has no column 'inn', but 'in'"),
+    ],
+)
+def test_a_slip_in_a_mapping_is_answered_with_what_was_likely_meant(
+    write: Write, mapping: str, says: str
+) -> None:
+    with pytest.raises(SchedbenchError) as caught:
+        load_trace(write("log.csv", PLAIN), options=ImportOptions(mapping=parse_mapping(mapping)))
+    assert says.lower() in str(caught.value).lower()
+
+
+STAMPS = pa.array([0], pa.timestamp("us"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "likely"),
+    [
+        ({"timestamp": STAMPS, "input_tokens": [1], "output_tokens": [1]},
+         "arrival=timestamp,prompt=input_tokens,output=output_tokens"),
+        ({"ts": [0], "isl": [1], "osl": [1]}, "arrival=ts:s,prompt=isl,output=osl"),
+        ({"when": ["a"], "in": [1], "out": [1]}, "arrival=NAME:s,prompt=in,output=out"),
+        ({"start_time": ["2026-01-01"], "prompt": ["hi"], "prompt_len": [1], "completion_len": [1]},
+         "arrival=start_time:datetime,prompt=prompt_len,output=completion_len"),
+    ],
+)  # fmt: skip
+def test_a_file_of_no_known_format_is_answered_with_a_mapping_of_its_own_columns(
+    tmp_path: Path, columns: dict[str, Any], likely: str
+) -> None:
+    path = tmp_path / "any.parquet"
+    pq.write_table(pa.table(columns).replace_schema_metadata({"pandas": "{}"}), path)
+    with pytest.raises(TraceError) as caught:
+        load_trace(path)
+    assert f"--map {likely}; " in str(caught.value)
+    assert f"with the columns {', '.join(columns)}. " in str(caught.value)
