@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from schedbench.workloads.arrays import integers, known, required
 from schedbench.workloads.check_labels import RequestIdChecks, TurnChecks, check_after
-from schedbench.workloads.check_nested import MOST_NS, check_nested
+from schedbench.workloads.check_nested import MOST_NS, check_nested, waits_ns
 from schedbench.workloads.check_order import OrderChecks
 from schedbench.workloads.check_prefix import PrefixChecks
 from schedbench.workloads.place import Place
@@ -23,6 +23,10 @@ _LEAST: dict[str, int | None] = {
     "priority": None,
 }
 """The least value of a flat column, where it is not 0; None: any number goes."""
+
+MOST_WAITS_NS = 1 << 62
+"""Of all waits of a trace: a closed loop may put each behind the other."""
+NS_PER_YEAR = 365.25 * 86_400e9
 
 _REMEDY = {
     "prompt_tokens": "A request has at least one prompt token: drop the row",
@@ -41,6 +45,7 @@ class Checks:
     rows: int = 0
     _order: OrderChecks = field(default_factory=OrderChecks)
     _request_ids: RequestIdChecks = field(default_factory=RequestIdChecks)
+    _waits_ns: float = 0.0
     _turns: TurnChecks = field(default_factory=TurnChecks)
 
     @classmethod
@@ -56,6 +61,7 @@ class Checks:
         self._turns.feed(table, place)
         check_after(table, place)
         check_nested(table, place)
+        self._waits_ns += waits_ns(table)
         self.prefix.feed(table, place)
         self.rows += table.num_rows
 
@@ -64,6 +70,10 @@ class Checks:
         if not self.rows:
             raise self.place.refuse_input("holds no requests", "A trace needs at least one row")
         self._order.finish(self.place)
+        if self._waits_ns > MOST_WAITS_NS:
+            found = f"states waits of {self._waits_ns / NS_PER_YEAR:,.0f} years in all"
+            remedy = "Waits are nanoseconds, up to 146 years in all: check the unit"
+            raise self.place.refuse_input(found, remedy)
 
 
 def _with_source_rows(place: Place, table: pa.Table) -> Place:

@@ -76,6 +76,23 @@ def check_nested(table: pa.Table, place: Place) -> None:
             check(items, prompts[items.rows].astype(np.int64))
 
 
+def waits_ns(table: pa.Table) -> float:
+    """All times that rows may wait for one another and for the world, laid end to end."""
+    total = 0.0
+    if "think_ns" in table.column_names:
+        total += _sum_of(table.column("think_ns"))
+    for column in {"chunks", "grammar", "remote_kv"} & set(table.column_names):
+        structs = Items.of(table, column, Place("")).structs
+        for name in _times_of(structs.type):
+            total += _sum_of(structs.flatten()[structs.type.get_field_index(name)])
+    return total
+
+
+def _sum_of(values: pa.Array) -> float:
+    """In doubles, which never overflow: whole numbers of 64 bits would."""
+    return float(pc.fill_null(values, 0).to_numpy().sum(dtype=np.float64))
+
+
 def _times_of(arrow: pa.StructType) -> list[str]:
     return [field.name for field in arrow if field.name.endswith("_ns")]
 

@@ -218,6 +218,24 @@ def test_every_time_of_a_trace_has_a_range(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "waits",
+    [
+        {"think_ns": [None, *[2**60] * 11]},
+        {"grammar": [{"delay_ns": 2**60, "ok": True}] * 12},
+        {"remote_kv": [{"prefix_tokens": 1, "load_ns": 2**59, "send_ns": 2**59}] * 12},
+    ],
+    ids=lambda waits: next(iter(waits)),
+)
+def test_waits_that_a_closed_loop_would_add_up_beyond_the_clock_are_refused(
+    waits: dict[str, Any],
+) -> None:
+    rows = {name: [5] * 12 for name in ("prompt_tokens", "output_tokens")}
+    after = {"arrival_ns": list(range(12)), "after": [None, *range(11)]}
+    with pytest.raises(TraceError, match="years in all"):
+        Trace.from_columns(rows | after | waits)
+
+
+@pytest.mark.parametrize(
     ("times", "unit", "likely"),
     [
         ([1_700_000_000 + n for n in range(30)], "ms", "s"),
