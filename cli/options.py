@@ -80,7 +80,7 @@ class Load:
         TooLongAction,
         typer.Option(
             help="Prompts that neither the context nor the KV pool can hold: refuse the trace, "
-            "drop them, or cut them to fit.",
+            "or cut them to fit; drop leaves out requests that do not fit with their output.",
             rich_help_panel=LOAD,
         ),
     ] = TooLongAction.ERROR

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbench.errors import TraceError
+from schedbench.runner.stall import tokens_ahead
 from schedbench.workloads.too_long import TooLong, too_long
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ SHOWN_ROWS = 5
 
 
 def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace:
-    """Deal with prompts that the context or the whole pool cannot hold.
+    """Deal with what the context or the whole pool cannot hold: prompts, or with `drop` requests.
 
     Raises:
         TraceError: there are some, and the action is `error`.
     """
     trace = too_long(trace, config.max_model_len, action)
     room = config.usable_blocks * config.block_size
+    if action is TooLong.DROP:
+        by_itself = trace.has("max_tokens") or trace.has("chunks")
+        most = room + 1 - tokens_ahead(config, ends_by_itself=by_itself)
+        return too_long(trace, max(2, most), action)
     prompts = trace.column("prompt_tokens")
     assert prompts is not None
     rows = np.flatnonzero(prompts > room)
@@ -49,8 +54,10 @@ def fit_prompts(trace: Trace, config: SchedulerConfig, action: TooLong) -> Trace
         + (
             f"; {others} more fit{'s' * (others == 1)} without the answer only, and would stall"
             if others
-            else ", or --too-long drop"
+            else ""
         )
+        + f"{';' if others else ','} or leave them {'all ' if others else ''}out with "
+        "--too-long drop"
     )
 
 
@@ -60,14 +67,14 @@ def told_of_prompts(trace: Trace, prepared: Trace) -> Iterator[str]:
     for step in prepared.provenance.get("transforms", ())[before:]:
         if step["step"] != "too_long":
             continue
-        most = step["max_model_len"] - 1
+        most = step["max_model_len"]
         if rows := step.get("rows_dropped"):
             yield (
-                f"{rows:,} of {trace.num_requests:,} requests dropped, whose prompts are longer "
-                f"than {most:,} tokens (--too-long drop): this run says nothing of them"
+                f"{rows:,} of {trace.num_requests:,} requests dropped, which are longer than "
+                f"{most:,} tokens with their output (--too-long drop): this run has none of them"
             )
         if rows := step.get("rows_cut"):
             yield (
-                f"{rows:,} of {trace.num_requests:,} prompts cut to {most:,} tokens, by "
+                f"{rows:,} of {trace.num_requests:,} prompts cut to {most - 1:,} tokens, by "
                 f"{step['tokens_cut']:,} in all (--too-long truncate)"
             )

@@ -61,9 +61,12 @@ def stall_message(scheduler: Scheduler) -> str:
     if head is None:
         return "the engine is paused with requests waiting, and no event resumes it"
     config = scheduler.config
-    need = -(-min(head.num_tokens, config.max_model_len) // config.block_size)
+    need = _blocks(head.num_tokens, config)
     if need <= config.usable_blocks and (cause := cause_of_stall(scheduler)):
         return f"stalled: no request can be scheduled any more. {cause}"
+    if need <= config.usable_blocks == scheduler.kv_cache.pool.num_free:
+        ahead = tokens_ahead(config, ends_by_itself=head.eos_after is not None)
+        need = _blocks(head.num_tokens + ahead, config)
     watermark = config.watermark_blocks if scheduler.running else 0
     who = f"request {head.tag.request_id if head.tag else head.request_id}"
     tokens = f"{head.num_tokens} tokens ({head.num_prompt_tokens} of them prompt)"
@@ -82,7 +85,22 @@ def blocks_to_the_end(request: Request, config: SchedulerConfig) -> int:
     if request.eos_after is not None:
         answer = min(answer, request.eos_after)
     known = max(request.num_tokens, request.output_start + answer - 1)
-    return -(-min(known, config.max_model_len) // config.block_size)
+    known += tokens_ahead(config, ends_by_itself=request.eos_after is not None)
+    return _blocks(known, config)
+
+
+def _blocks(num_tokens: int, config: SchedulerConfig) -> int:
+    return -(-min(num_tokens, config.max_model_len) // config.block_size)
+
+
+def tokens_ahead(config: SchedulerConfig, *, ends_by_itself: bool) -> int:
+    """The most tokens that blocks are taken for behind all that a request will have computed.
+
+    Those are drafts, and passes scheduled before it is known that the model ended the request.
+    """
+    drafts = config.num_speculative_tokens
+    ahead = config.passes_in_flight - 1 if config.runs_ahead and (drafts or ends_by_itself) else 0
+    return (1 + drafts) * ahead + drafts + config.lookahead_tokens
 
 
 def _head(scheduler: Scheduler) -> Request | None:
@@ -95,8 +113,8 @@ def _remedy(need: int, most: int, scheduler: Scheduler) -> str:
     config = scheduler.config
     if need > config.usable_blocks:
         return (
-            f"Give --num-gpu-blocks {most + 1} or more (one is the null block); a smaller "
-            "--max-model-len ends long answers early, and --too-long drop looks at prompts only"
+            f"Give --num-gpu-blocks {most + 1} or more (one is the null block), or leave "
+            "out what the pool cannot hold with its output: --too-long drop"
         )
     if config.token_budget == 0:
         return "The token budget is 0: give --max-num-scheduled-tokens a larger value"

@@ -184,7 +184,10 @@ def _about_context(trace: Trace, max_model_len: int) -> Iterator[Finding]:
     passed = ~too_long & (total > max_model_len)
     if count := int(np.count_nonzero(passed)):
         passes = "output passes" if count == 1 else "outputs pass"
-        text = f"{count:,} {passes} {max_model_len:,} tokens and will end there, as in vLLM"
+        text = (
+            f"{count:,} {passes} {max_model_len:,} tokens and will end there, as in vLLM, or are "
+            "left out by --too-long drop"
+        )
         yield Finding(Oddity.CONTEXT_PASSED, count, text, _first(passed))
 
 

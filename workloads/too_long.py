@@ -1,4 +1,4 @@
-"""Prompts that a model's context cannot hold."""
+"""Requests that a model's context cannot hold, without their output or with it."""
 
 from enum import StrEnum
 
@@ -22,16 +22,17 @@ class TooLong(StrEnum):
 
 
 def too_long(trace: Trace, max_model_len: int, action: TooLong = TooLong.ERROR) -> Trace:
-    """Deal with prompts of max_model_len tokens and more, which vLLM refuses.
+    """Deal with what max_model_len tokens cannot hold; a trace without comes back as it is.
 
-    One output token must fit behind a prompt, so max_model_len - 1 is the most. Outputs that pass
-    the context are left alone: they end there with reason `length`. Of a streaming row only the
-    first segment counts. A trace without such prompts comes back as it is.
+    `error` and `truncate` look at prompts, of a streaming row the first one: vLLM refuses those
+    that leave no room for an output token. Outputs that pass the context end there. `drop` leaves
+    out these requests as well, so that what stays gets all its output tokens.
     """
     if max_model_len < 2:  # noqa: PLR2004 - one prompt token, one output token
         raise UsageError(f"max_model_len {max_model_len} is below 2")
     prompt = required(trace.table, "prompt_tokens")
-    over = prompt >= max_model_len
+    drops = TooLong(action) is TooLong.DROP
+    over = whole_lengths(trace) > max_model_len if drops else prompt >= max_model_len
     rows = int(np.count_nonzero(over))
     if not rows:
         return trace
@@ -41,12 +42,35 @@ def too_long(trace: Trace, max_model_len: int, action: TooLong = TooLong.ERROR) 
             return keep_rows(trace, ~over, step)
         case TooLong.TRUNCATE:
             return _truncate(trace, over, max_model_len - 1, step)
+    if drops:
+        raise TraceError(
+            f"{trace.path or 'trace'}: none of its {rows} requests fits in {max_model_len} tokens "
+            "with its output, so that --too-long drop leaves nothing. Use a larger "
+            "--max-model-len and --num-gpu-blocks."
+        )
     first = int(np.argmax(over))
     raise TraceError(
         f"{trace.path or 'trace'}: row {first}, column prompt_tokens: {prompt[first]} leaves no "
         f"room for an output token in max_model_len {max_model_len} ({rows} such rows of "
         f"{trace.num_requests}). Use --too-long drop|truncate, or a larger --max-model-len."
     )
+
+
+def whole_lengths(trace: Trace) -> Integers:
+    """Tokens of each request when it ends, its output and a session's later inputs among them."""
+    lengths: Integers = required(trace.table, "prompt_tokens").astype(np.int64)
+    lengths = lengths + required(trace.table, "output_tokens")
+    if not trace.has("chunks"):
+        return lengths
+    offsets, items = ragged(trace.table.column("chunks"))
+    prompts, outputs = (
+        items.field(name).to_numpy().astype(np.int64) for name in ("prompt_tokens", "output_tokens")
+    )
+    # An input takes the place of the last token before it; one of no tokens ends the session.
+    longer = np.where(prompts > 0, prompts + outputs - 1, 0)
+    rows = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    np.add.at(lengths, rows, longer)
+    return lengths
 
 
 def _truncate(trace: Trace, over: Mask, most: int, step: Step) -> Trace:

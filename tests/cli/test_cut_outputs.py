@@ -85,6 +85,41 @@ def test_configurations_that_cut_differently_are_not_called_the_same_work(
     assert "cut short" in compared.out
 
 
+MIXED = [_row(100, 20), _row(900, 200), _row(5_000, 20), _row(700, 300, max_tokens=400), SESSION]
+DRAFTS = ("--spec-tokens", "3", "--spec-method", "eagle")
+
+
+@pytest.mark.parametrize("mode", [(), ("--no-async-scheduling",), DRAFTS, ("--no-steady",)])
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--num-gpu-blocks", "64", "--max-model-len", "8192"), 2),
+        (("--num-gpu-blocks", "1000", "--max-model-len", "1008"), 2),
+        (("--num-gpu-blocks", "500", "--max-model-len", "5010"), 0),
+        (("--num-gpu-blocks", "315", "--max-model-len", "8192"), 3),
+        (("--num-gpu-blocks", "60", "--max-model-len", "8192", "--too-long", "truncate"), 3),
+    ],
+)
+def test_requests_that_stay_after_the_advised_drop_end_whole(
+    cli: Cli, tmp_path: Path, flags: tuple[str, ...], code: int, mode: tuple[str, ...]
+) -> None:
+    mixed = MIXED[: len(MIXED) - (mode == DRAFTS)]  # 0.26.0 loses the session beside drafts
+    rows = [{**row, "arrival_ns": at * 10**9} for at, row in enumerate(mixed)]
+    rows[2]["output_tokens"] = 60 if "315" in flags else 20
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ("replay", "t.jsonl", "--cost", "pass:1ms", "--no-scheduler-reserve-full-isl", *mode)
+    first = cli(*words, *flags, "--no-store")
+    assert first.code == code, first.err
+    advice = " ".join(first.err.split())
+    assert "--too-long drop" in advice
+    kept = [word for word in flags if word not in ("--too-long", "truncate")]
+    after = cli(*words, *kept, "--too-long", "drop", "--out", "after")
+    assert after.code == 0, after.err
+    summary = StoredRun.open(str(tmp_path / "after")).summary
+    assert 0 < summary["requests_finished"] == summary["requests"] < len(rows)
+    assert summary["requests_cut_short"] == 0
+
+
 @pytest.mark.parametrize("command", ["replay", "config"])
 def test_a_threshold_that_is_not_below_the_budget_is_called_inert(
     cli: Cli, tmp_path: Path, command: str

@@ -132,7 +132,7 @@ def test_a_stalled_replay_ends_with_3_and_names_the_flag_that_helps(cli: Cli, sm
     ran = cli(
         "replay", small, "--num-gpu-blocks", "13", "--max-model-len", "1024",
         "--no-scheduler-reserve-full-isl", "--no-enable-prefix-caching", "--out", "stalled",
-        "--too-long", "drop",
+        "--too-long", "truncate",
     )  # fmt: skip
     assert ran.code == 3
     assert "stalled: no request can be scheduled any more" in ran.err

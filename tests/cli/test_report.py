@@ -76,7 +76,7 @@ def test_a_sweep_gets_a_page_of_its_own(cli: Cli, run: Path) -> None:
 
 
 def test_a_stalled_run_is_shown_with_its_reason(cli: Cli) -> None:
-    blocks = ("--num-gpu-blocks", 60, "--too-long", "drop")
+    blocks = ("--num-gpu-blocks", 60, "--too-long", "truncate")
     assert cli("replay", "--limit", 60, *blocks, "--out", "runs/s").code == 3
     ran = cli("report", "runs/s")
     assert ran.code == 0

@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import json
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from cli_runs import Cli
 from schedbench.cli.main import app
 from schedbench.cli.verify_modes import MODES, UNREAD
 from schedbench.runner import fuzz_parity, lockstep, record_golden, vllm_backend, vllm_terms
+from schedbench.runner.golden_log import read_log, write_log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOG = GOLDEN / "preempt_fcfs.0.jsonl.gz"
@@ -229,3 +231,19 @@ def test_a_release_that_is_not_modelled_is_not_to_be_installed(cli: Cli) -> None
     assert ran.code == 2
     assert "--vllm-version 0.29.9 is not modelled" in ran.err
     assert "make vllm-env" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["preempt_fcfs", "async_preempt", "async_spec"])
+def test_a_log_cut_to_its_first_passes_equals_the_run_it_was_cut_from(
+    cli: Cli, tmp_path: Path, name: str
+) -> None:
+    log = read_log(GOLDEN / f"{name}.0.jsonl.gz")
+    header = {**log.header, "max_passes": 9}
+    head = tmp_path / "head.jsonl.gz"
+    write_log(head, dataclasses.replace(log, header=header, passes=log.passes[:9]))
+    assert cli("verify", "--golden", head).code == 0
+    other = [*log.passes[:8], {**log.passes[8], "free2": log.passes[8]["free2"] + 1}]
+    write_log(head, dataclasses.replace(log, header=header, passes=other))
+    assert cli("verify", "--golden", head).code == 1
+    write_log(head, dataclasses.replace(log, passes=log.passes[:9]))
+    assert cli("verify", "--golden", head).code == 1

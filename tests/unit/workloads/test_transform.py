@@ -267,10 +267,15 @@ def test_prompts_that_leave_no_room_for_a_token_are_an_error_by_default() -> Non
 
 
 def test_dropping_long_prompts_counts_them() -> None:
+    assert too_long(EVERY_COLUMN, 105, TooLong.DROP) is EVERY_COLUMN  # 90 + 12 + (3 + 1 - 1)
+    assert [row["prompt_tokens"] for row in rows(too_long(EVERY_COLUMN, 104, TooLong.DROP))] == [
+        40,
+        70,
+    ]
     part = too_long(EVERY_COLUMN, 80, TooLong.DROP)
     assert [row["prompt_tokens"] for row in rows(part)] == [40, 70]
     assert last_step(part)["rows_dropped"] == 1
-    with pytest.raises(TraceError, match="3 such rows of 3"):
+    with pytest.raises(TraceError, match="none of its 3 requests fits in 40 tokens with its out"):
         too_long(EVERY_COLUMN, 40, TooLong.DROP)
 
 
