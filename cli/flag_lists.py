@@ -7,12 +7,15 @@ from typing import Annotated, Any, Self
 
 import typer
 
+from schedbench.cli.again import taken_up
 from schedbench.cli.command import option
 from schedbench.cli.flags import PANEL, ServeArgsOption, metavar_of
-from schedbench.cli.help import Command
+from schedbench.cli.help import Command, explained
 from schedbench.cli.ranges import parse_flag_values
 from schedbench.cli.values import FLAGS, SWITCH_WORDS, default_text, is_switch, spellings
 from schedbench.sched.config import option_of
+
+_OTHER_WORDS = ("yes", "no", "true", "false", "1", "0")
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,17 @@ class FlagLists:
 
 
 class SweepCommand(Command):
-    """Takes `--enable-prefix-caching on,off`, and the plain `--[no-]enable-prefix-caching` too."""
+    """Takes `--enable-prefix-caching on,off`, and the plain `--[no-]enable-prefix-caching` too.
+
+    With `--resume DIR` the folder has what is left out.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        rest: list[str] = super().parse_args(ctx, spelled_out(args))
+        words = spelled_out(args)
+        if "--resume" in {word.partition("=")[0] for word in words}:
+            with explained(ctx):
+                words = taken_up(self, ctx, words, spelled_out)
+        rest: list[str] = super().parse_args(ctx, words)
         return rest
 
 
@@ -65,7 +75,8 @@ def spelled_out(words: Sequence[str]) -> list[str]:
 
 
 def _is_switch_list(word: str) -> bool:
-    return all(part.lower() in SWITCH_WORDS for part in word.split(","))
+    """Also of other words for on and off, which are refused as values of the switch."""
+    return all(part.lower() in {*SWITCH_WORDS, *_OTHER_WORDS} for part in word.split(","))
 
 
 def _list_type(name: str) -> Any:  # noqa: ANN401 - an annotated type

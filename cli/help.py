@@ -8,6 +8,7 @@ Scheduler flags
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import Any
@@ -16,9 +17,20 @@ from typer.core import TyperCommand, TyperGroup
 
 from schedbench.cli import console
 from schedbench.cli.repeats import refuse_repeats
+from schedbench.cli.usage import UsageFault
 
 _WIDEST, _NARROWEST, _INDENT, _NAMES = 100, 40, 2, 30
 _BOLD, _CYAN, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
+
+
+@contextmanager
+def explained(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own type
+    """An option without its value is answered with the help of this command, not of the program."""
+    try:
+        yield
+    except UsageFault as error:
+        error.ctx = ctx  # type: ignore[attr-defined]
+        raise
 
 
 class Command(TyperCommand):
@@ -26,7 +38,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own types
         if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            with explained(ctx):
+                _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             refuse_repeats(order, args)
         return super().parse_args(ctx, args)
 

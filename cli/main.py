@@ -117,6 +117,8 @@ def run(words: list[str], *, debug: bool = False) -> int:
     except SchedbenchError as error:
         if debug:
             console.plain("".join(traceback.format_exception(error)).rstrip())
+        for note in getattr(error, "__notes__", ()):
+            console.warning(note)
         console.error(usage.as_typed(str(error), words))
         return FAULT if isinstance(error, InvariantError) else error.exit_code
     except usage.UsageFault as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedbench.cli.again import again, refuse_what_is_none
+from schedbench.cli.again import refuse_what_is_none
 from schedbench.cli.causes import WithCause
 from schedbench.cli.configure import settle
 from schedbench.cli.decisions import DecisionLists
@@ -51,7 +51,8 @@ Resume = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Take up a sweep that was cut short: points that lie complete there are reused.",
+        help="Take up a sweep that was cut short: points that lie complete there are reused. The "
+        "folder has the trace and the flags.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -92,8 +93,6 @@ def sweep(
         **decisions.given,
         **serving.given,
     }
-    if resume is not None:
-        _refuse_bare(options, resume)
     plan, settings = _plan(
         options, flags.serve_args, load, is_sample=trace is None, no_steady=decisions.no_steady
     )
@@ -116,12 +115,6 @@ def sweep(
         raise KeyboardInterrupt
     if not any(outcome.status == "complete" for outcome in outcomes):
         raise StallError("no point of the sweep finished; the reasons stand above")
-
-
-def _refuse_bare(options: dict[str, list[Any]], resume: Path) -> None:
-    """Raises UsageError with the whole command where nothing varies."""
-    if all(len(values) < 2 for values in options.values()) and (command := again(resume)):  # noqa: PLR2004
-        raise UsageError(f"--resume goes on with the same command, so give all of it: {command}")
 
 
 def _axes(options: dict[str, list[Any]]) -> tuple[dict[str, list[Any]], dict[str, Any]]:

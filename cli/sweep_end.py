@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _WITHOUT_RESULT = {"stalled": "stalled", "refused": "refused", "failed": "failed by a fault"}
 
-IN_PLACE = "  (in place of --out, if that was given)"
-"""The two exclude each other."""
-
 
 def show(
     trace: "Trace",
@@ -50,7 +47,8 @@ def show(
         return
     title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
     finished = [each.summary for each in points if each.summary is not None]
-    warnings = warn_sweep(finished) if finished else ()
+    policies = plan.axes.get("policy", [plan.flags.get("policy")])
+    warnings = warn_sweep(finished, by_priority="priority" in policies) if finished else ()
     is_whole = len(points) == len(plan.points())
     view = sweep_view(points, title, warnings, is_grid=is_whole)
     view = named(view, release_of(plan.flags, plan.axes))
@@ -68,6 +66,11 @@ def show(
         )
     print_view(view, printing.chosen)
     _tell_failed(outcomes)
+    if plan.options.slo_ns is None:
+        console.note(
+            "no --slo was given, so nothing here says which point is good enough: one such as "
+            "--slo ttft:500ms,tpot:50ms adds the share of requests within it"
+        )
     for description in _times(plan, outcomes):
         console.note(f"time: {description}")
     if plan.options.assumed:
@@ -103,8 +106,8 @@ def tell_folder(folder: Path | None, outcomes: list["Outcome"], missing: int) ->
     if folder is None:
         return
     if missing:
-        console.plain(f"{missing} points are missing; the same command goes on with")
-        console.plain(f"  --resume {folder}{IN_PLACE}")
+        console.plain(f"{missing} points are missing; it goes on with")
+        console.plain(f"  schedbench sweep --resume {folder}")
         return
     console.plain(f"kept in {folder}")
     if command := worth_comparing(outcomes):

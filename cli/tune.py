@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schedbench.cli.again import hint, refuse_what_is_none
+from schedbench.cli.again import refuse_what_is_none
 from schedbench.cli.configure import Settings, settle
 from schedbench.cli.inputs import Input, replay_options, tell_if_sample
 from schedbench.cli.jobs import Jobs
@@ -81,7 +81,8 @@ class Searching:
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Take up a search that was cut short, or go on with one for longer.",
+            help="Take up a search that was cut short, or go on with one for longer (--replays). "
+            "The folder has the trace and the flags.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -144,7 +145,7 @@ def tune(
     if load.slo is None and searching.goal in (GoalName.GOODPUT, GoalName.MAX_RATE):
         raise UsageError(
             f"--goal {searching.goal.value} is about an SLO: give one, such as --slo "
-            f"ttft:500ms,tpot:50ms{hint(searching.resume)}"
+            "ttft:500ms,tpot:50ms"
         )
     if searching.attain is not None and searching.goal is not GoalName.MAX_RATE:
         raise UsageError(

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 from schedbench.bounds import SEED, SHARE, SOME
 from schedbench.cli import console
-from schedbench.cli.again import hint
 from schedbench.cli.jobs import workers_of
 from schedbench.cli.options import Printing
 from schedbench.cli.print_view import print_view
 from schedbench.cli.progress import LiveLine
 from schedbench.cli.release import named
 from schedbench.cli.serve_line import serve_line, without_flag
-from schedbench.cli.sweep_end import IN_PLACE
 from schedbench.cli.values import parse_count, parse_number, show_value, shown_option
 from schedbench.errors import StallError, UnsupportedError, UsageError
 from schedbench.results.extras import remedy
@@ -61,7 +59,7 @@ def search_flags(task: "Task", printing: Printing) -> None:
 
 
 def _goes_on(root: Path) -> str:
-    return f"the same command goes on with --resume {root}{IN_PLACE}"
+    return f"it goes on with: schedbench tune --resume {root}"
 
 
 def _search(task: "Task") -> "Search":
@@ -71,7 +69,7 @@ def _search(task: "Task") -> "Search":
     if not task.space:
         raise UsageError(
             "tune needs a flag to search: a range such as --max-num-seqs 16:1024, or a list such "
-            f"as --enable-chunked-prefill on,off{hint(task.searching.resume)}"
+            "as --enable-chunked-prefill on,off"
         )
     searching = task.searching
     seed = parse_count(searching.search_seed, "--search-seed", SEED)

@@ -74,12 +74,12 @@ def parse_space(name: str, text: str) -> "Range | Choices | list[Any]":
 
 def _space_type(name: str) -> Any:  # noqa: ANN401 - an annotated type
     known = FLAGS[name]
-    metavar = f"{metavar_of(name)}|LOW:HIGH" if kind_of(name) in (int, float) else metavar_of(name)
+    metavar = f"{metavar_of(name)},...{'|LOW:HIGH' * (kind_of(name) in (int, float))}"
     declared = typer.Option(
         *spellings(name),
         help=known.metadata["help"],
         show_default=False if known.default is None else show_value(known.default),
-        metavar="on,off" if is_switch(name) else f"{metavar}|...",
+        metavar="on,off" if is_switch(name) else metavar,
         rich_help_panel=PANEL,
     )
     return Annotated[str | None, declared]

@@ -99,7 +99,7 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        return " ".join(f"{flag}={_spelled(value)}" for flag, value in self.flags.items())
+        return " ".join(f"{flag}={spelled(value)}" for flag, value in self.flags.items())
 
 
 def sweep_view(
@@ -193,10 +193,10 @@ def _flag_column(points: Sequence[SweepPoint], flag: str) -> ColumnOfCells:
 
 def _flag_text(value: object) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_number else _spelled(value)
+    return f"{value:,}" if is_number else spelled(value)
 
 
-def _spelled(value: object) -> str:
+def spelled(value: object) -> str:
     """As it is typed."""
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -1,18 +1,19 @@
 """What a search ends with: the winner, the front, what each flag mattered, the command line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from schedbench.results.catalog import metric_of
+from schedbench.results.catalog import CATALOG, metric_of
 from schedbench.results.goals import Goal
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
-from schedbench.results.sweep_sheet import PARETO, SweepPoint, pareto_front, sweep_view
+from schedbench.results.sweep_sheet import PARETO, SweepPoint, pareto_front, spelled, sweep_view
 from schedbench.results.units import duration, number, percent, scale_for
 from schedbench.results.warnings import warn_sweep
 
 _BAR: Final = 24
 _MOST_ON_FRONT: Final = 8
+_BESIDE: Final = ("ttft_ns.p99", "output_tokens_per_s")  # told beside the goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,33 @@ def _within(tuned: Tuned) -> str:
 
 
 def _answer(tuned: Tuned, best: SweepPoint) -> Sheet:
+    beside = [key for key in _BESIDE if key != tuned.goal.value]
     return facts(
         [
             ("winner", " ".join(_typed(name, value) for name, value in best.flags.items())),
+            *(("as good", text) for text in _as_good(tuned, best)),
             (tuned.goal.metric.title, _gain(tuned, best)),
+            *((CATALOG[key].title, _before_and_now(tuned, best, key)) for key in beside),
         ]
     )
+
+
+def _as_good(tuned: Tuned, best: SweepPoint) -> Iterator[str]:
+    """Where a flag moved by itself changes nothing: then its value is the one that was nearest."""
+    rank = tuned.goal.rank(best.summary or {})
+    equal = [each for each in tuned.points if tuned.goal.rank(each.summary or {}) == rank]
+    for name, value in best.flags.items():
+        alike = [
+            each.flags[name] for each in equal if {**each.flags, name: value} == dict(best.flags)
+        ]
+        if len(alike) > 1:
+            yield f"--{name} {_span(alike)}: the nearest to what is set without a search wins"
+
+
+def _span(values: Sequence[Any]) -> str:
+    if any(isinstance(value, bool | str) or value is None for value in values):
+        return ", ".join(spelled(value) for value in values)
+    return f"{min(values)} to {max(values)}"
 
 
 def _typed(flag: str, value: object) -> str:
@@ -83,15 +105,17 @@ def _typed(flag: str, value: object) -> str:
 
 def _gain(tuned: Tuned, best: SweepPoint) -> str:
     """The winner's number, and that of where the search began."""
-    goal = tuned.goal
-    values = [goal.value_of(best.summary or {})]
-    if tuned.start is not None and tuned.start.summary is not None:
-        values.append(goal.value_of(tuned.start.summary))
-    scale = scale_for(goal.metric.unit, values)
-    texts = [f"{scale.text(value)} {scale.unit}".rstrip() for value in values]
     share = (best.summary or {}).get("goodput", {}).get("share")
     kept = f" ({percent(share)} of all requests)" if share is not None else ""
-    return f"{texts[0]}{kept}" + (f"; it was {texts[1]}" if len(texts) > 1 else "")
+    return _before_and_now(tuned, best, tuned.goal.value, kept)
+
+
+def _before_and_now(tuned: Tuned, best: SweepPoint, key: str, more: str = "") -> str:
+    points = [best] if tuned.start is None or tuned.start.summary is None else [best, tuned.start]
+    values = [_number(point, key) for point in points]
+    scale = scale_for(CATALOG[key].unit, values)
+    texts = [f"{scale.text(value)} {scale.unit}".rstrip() for value in values]
+    return f"{texts[0]}{more}" + (f"; it was {texts[1]}" if len(texts) > 1 else "")
 
 
 def _shown(tuned: Tuned) -> list[SweepPoint]:

@@ -85,11 +85,22 @@ def warn(
     return [message for rule in rules for message in rule(seen)]
 
 
-def warn_sweep(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is to be said of several runs side by side, those that failed left out."""
+EQUAL_PRIORITIES: Final = (
+    "--scheduling-policy priority orders by arrival here: all requests of the trace have the same "
+    "priority; it differs from fcfs in the choice of the victim at most"
+)
+
+
+def warn_sweep(summaries: Sequence[Mapping[str, Any]], *, by_priority: bool = False) -> list[str]:
+    """What is to be said of several runs side by side, those that failed left out.
+
+    `by_priority`: one of them at least orders by priority.
+    """
     if not summaries:
         return ["no configuration finished, so there is nothing to compare"]
-    return [*_unlike_work(summaries), *_never_bound(summaries)]
+    equal = by_priority and all(each["traffic"]["priorities"] < 2 for each in summaries)  # noqa: PLR2004 (a choice)
+    told = [EQUAL_PRIORITIES] if equal else []
+    return [*_unlike_work(summaries), *_never_bound(summaries), *told]
 
 
 def _unlike_work(summaries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -258,10 +269,7 @@ def _inert(seen: Seen) -> Iterator[str]:
             f"prompt has {number(traffic['prompt_tokens_max'])}"
         )
     if config["policy"] == "priority" and traffic["priorities"] < 2:  # noqa: PLR2004 (a choice)
-        yield (
-            "--scheduling-policy priority orders by arrival here: all requests of the trace have "
-            "the same priority; it differs from fcfs in the choice of the victim at most"
-        )
+        yield (EQUAL_PRIORITIES)
     if config["max_loras"] is not None and not traffic["loras"]:
         yield "--max-loras is inert: no request of the trace needs an adapter"
     if config["watermark"] and not seen.stopped_by("kv_blocks_short_watermark"):

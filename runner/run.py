@@ -391,6 +391,18 @@ def may_go_express(
     )
 
 
+def _told_with(stalled: StallError, where: str, notes: Sequence[str]) -> StallError:
+    """The error with where the run is, and with what a summary would say of the replay."""
+    told: StallError = (
+        stalled.told_with(where)
+        if isinstance(stalled, EngineEndsError)
+        else StallError(f"{stalled}{where}")
+    )
+    for note in notes:
+        told.add_note(note)
+    return told
+
+
 def _finish(
     sink: RunFolder | MemoryRun,
     manifest: dict[str, Any],
@@ -419,10 +431,7 @@ def _finish(
         if stalled is None:
             sink.complete()
     if stalled is not None:
-        where = f" (what was recorded is in {path})" if path else ""
-        if isinstance(stalled, EngineEndsError):
-            raise stalled.told_with(where)
-        raise StallError(f"{stalled}{where}")
+        raise _told_with(stalled, f" (what was recorded is in {path})" if path else "", notes)
     asked = None if options.spec_acceptance == DEFAULT_ACCEPTANCE else options.spec_acceptance
     columns = manifest["trace"]["columns"]
     judged = warn(summary, config.as_dict(), manifest["derived"], columns, asked)

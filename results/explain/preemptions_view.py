@@ -17,6 +17,10 @@ _BISECTED: Final = (
     "by bisection, down to the value beside it that was tried and does not end it; where "
     "preemptions rise and fall along a flag, another value further off may"
 )
+_NO_LIMIT: Final = (
+    "no flag: every preemption is by a reset_prefix_cache with preempt in --events; pause and let "
+    "requests end before it, or reset without preempt, which does nothing while blocks are held"
+)
 _PRICE: Final = {
     "ttft_ns.p50": "TTFT p50",
     "ttft_ns.p99": "p99",
@@ -118,6 +122,10 @@ def _worst_hit(found: Preemptions) -> Sheet:
 
 
 def _remedies(found: Preemptions) -> list[Sheet]:
+    if all(each.by is None for each in found.evictions):
+        return [facts([("what ends it", _NO_LIMIT)])]
+    if not found.remedies:
+        return []  # none was looked for
     known = [each for each in found.remedies if each.value is not None]
     none = [
         f"{in_words({each.flag: each.was})}: {each.reason}"

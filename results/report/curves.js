@@ -29,10 +29,10 @@ function latencyChart(key, title, runs) {
   const present = runs.filter((run) => run.curves[key].n);
   const show = (chart) => {
     const at = chart?.cursor.left >= 0 ? chart.cursor.idx : null;
-    const nines = at == null ? 2 : data[0][at];
-    where.textContent = at == null ? "p99" : `${+((1 - 10 ** -nines) * 100).toPrecision(5)} % within`;
+    where.textContent = at == null ? "p99" : `${+((1 - 10 ** -data[0][at]) * 100).toPrecision(5)} % within`;
     runs.forEach((run, place) => {
-      values[place].textContent = clock(valueAt(run.curves[key], nines));
+      const { p99_ns: p99 } = run.curves[key];
+      values[place].textContent = clock(at != null ? valueAt(run.curves[key], data[0][at]) : p99 && p99 / 1e9);
     });
   };
   const chart = new uPlot(curveOptions(present, runs, show), data, plot);

@@ -14,6 +14,7 @@ from schedbench.results.report.curves import curves
 from schedbench.results.report.pass_points import NOT_SHOWN, PassPoints, pass_points
 from schedbench.results.report.subject import Subject, Window, letter_of
 from schedbench.results.report.thin import COARSEST
+from schedbench.results.stored_run import StoredRun
 
 MOST_BYTES: Final = 7_500_000
 """Of all runs together, so that a page stays under 10 MB with its script and its tables."""
@@ -86,8 +87,14 @@ def _run_data(
         "marks": points.marks,
         "marks_held": points.marks_held,
         "rules": {"pool": pool, "seats": run.manifest.get("scheduler", {}).get("max_num_seqs")},
-        "curves": curves(requests, run.itl(), run.manifest.get("warmup_ns") or 0),
+        "curves": _curves(run, requests),
     }
+
+
+def _curves(run: StoredRun, requests: pa.Table) -> dict[str, Any]:
+    """Beside each curve the p99 of the summary, so that the tables below have the same."""
+    found = curves(requests, run.itl(), run.manifest.get("warmup_ns") or 0)
+    return {key: {**curve, "p99_ns": run.summary[key]["p99"]} for key, curve in found.items()}
 
 
 def cut(passes: pa.Table, window: Window) -> pa.Table:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schedbench.runner.sweep import make_job, outcome_of, reuse
 from schedbench.runner.sweep_worker import Job, replay_job
-from schedbench.runner.tune.space import Point, Space, beside, first_points, spread
+from schedbench.runner.tune.space import Point, Space, beside, distance, first_points, spread
 from schedbench.runner.tune.study import POINT, PREFIX, STARTUP, Memory
 from schedbench.workloads.transform import slice_trace
 
@@ -105,13 +105,19 @@ class Search:
     ended: list[Tried] = field(default_factory=list)  # of the batch under way
 
     def run(self, pool: Workers) -> None:
-        """Go on until so many points were replayed, or there is nothing new to ask."""
+        """Go on until so many points were replayed, or there is nothing new to ask.
+
+        One that has ended with as many is only taken up: it would ask for other points now.
+        """
         self._take_up()
+        if self.memory.ended_with >= self.replays:
+            return
         idle = 0
         while self.num_replayed < self.replays and idle < MOST_IDLE:
             before = len(self.tried)
             self._batch(pool, min(BATCH, self.replays - self.num_replayed))
             idle = 0 if len(self.tried) > before else idle + 1
+        self.memory.ended_with = self.replays
 
     def take_ended(self) -> None:
         """Count what ended of a batch that is not ended: a search that is interrupted tells it."""
@@ -128,10 +134,16 @@ class Search:
 
     @property
     def whole(self) -> list[Tried]:
-        """The points that were replayed whole and came to an end, the best first."""
-        goal = self.problem.goal
+        """The points that were replayed whole and came to an end, the best first.
+
+        Of equal ones that comes first which is nearest to what is set without a search.
+        """
+        goal, space, start = self.problem.goal, self.problem.space, self.problem.start()
         found = [each for each in self.tried if each.summary is not None]
-        return sorted(found, key=lambda each: goal.rank(each.summary or {}))
+        return sorted(
+            found,
+            key=lambda each: (goal.rank(each.summary or {}), distance(space, each.point, start)),
+        )
 
     def before(self) -> tuple[Point, Outcome]:
         """What the flags are without a search, and what comes of that on the whole trace.

@@ -115,6 +115,14 @@ def first_points(space: Space, known: Mapping[str, Any]) -> list[Point]:
     return [point for place, point in enumerate(found) if point not in found[:place]]
 
 
+def distance(space: Space, point: Point, start: Mapping[str, Any]) -> tuple[int, float]:
+    """From what is set without a search: how many flags are moved, and how far in their ranges."""
+    known = {name: each.clipped(start[name]) for name, each in space.items()}
+    moved = {name: each for name, each in space.items() if point[name] != known[name]}
+    ways = [abs(each.share(point[name]) - each.share(known[name])) for name, each in moved.items()]
+    return len(moved), sum(ways)
+
+
 def spread(space: Space, count: int, seed: int) -> list[Point]:
     """So many points all over the space: of every flag's range each part of it in one of them.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 JOURNAL: Final = "tune.journal"
 MOST_SEEDS: Final = 2**32  # that the sampler takes
 STARTUP: Final = 8  # points before the sampler begins to learn
-POINT, PLACE, PREFIX = "point", "place", "prefix"
+POINT, PLACE, PREFIX, ENDED = "point", "place", "prefix", "ended_with"
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
@@ -67,6 +67,15 @@ class Memory:
                 self.study.tell(trial.number, state=TrialState.FAIL)
         told = [trial for trial in trials if PLACE in trial.user_attrs]
         return sorted(told, key=lambda trial: tuple(trial.user_attrs[PLACE]))
+
+    @property
+    def ended_with(self) -> int:
+        """How many replays were asked for when the search last came to its end; 0: it never did."""
+        return int(self.study.user_attrs.get(ENDED, 0))
+
+    @ended_with.setter
+    def ended_with(self, replays: int) -> None:
+        self.study.set_user_attr(ENDED, replays)
 
     def next_batch(self) -> int:
         places = [

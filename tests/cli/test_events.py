@@ -71,3 +71,31 @@ def test_pausing_and_resuming_twice_and_resetting_an_empty_cache_change_nothing(
         for lines in (once, [reset, *twice])
     ]
     assert found[0] == found[1]
+
+
+def test_preemptions_by_cache_resets_alone_get_no_advice_about_limits(
+    cli: Cli, tmp_path: Path
+) -> None:
+    trace, events = tmp_path / "t.jsonl", tmp_path / "e.jsonl"
+    trace.write_text('{"arrival_ns":0,"prompt_tokens":32,"output_tokens":9}\n')
+    events.write_text('{"at":"1ms","op":"reset_prefix_cache","preempt":true}\n')
+    words = ("--cost", "pass:1ms", "--num-gpu-blocks", "21", "--no-async-scheduling")
+    assert cli("replay", trace, *words, "--events", events, "--out", "r").code == 0
+    ran = cli("explain", "r", "--preemptions")
+    assert ran.code == 0
+    told = " ".join(ran.out.split())
+    assert "what ends it no flag: every preemption is by a reset_prefix_cache" in told
+    assert "--max-num-seqs" not in told
+    assert "--num-gpu-blocks" not in told
+
+
+def test_a_replay_that_stalls_says_which_requests_it_left_out_before(
+    cli: Cli, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("t,in,out\n0,100,20\n1,900,20\n2,5000,20\n")
+    (tmp_path / "e.jsonl").write_text('{"at":"1ms","op":"pause","state":"all"}\n')
+    flags = ("--events", tmp_path / "e.jsonl", "--max-model-len", "1008", "--too-long", "drop")
+    ran = cli("replay", trace, "--map", "arrival=t:s,prompt=in,output=out", *flags, "--no-store")
+    assert ran.code == 3
+    assert "warning: 1 of 3 requests dropped" in ran.err

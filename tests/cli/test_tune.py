@@ -67,15 +67,30 @@ def test_another_search_is_not_taken_up(cli: Cli, small: Path) -> None:
     assert "a search of other space" in ran.err
 
 
-def test_a_resume_without_its_flags_is_answered_with_the_command_that_goes_on(
+def test_a_search_goes_on_with_its_folder_alone_and_one_that_ended_replays_nothing(
+    cli: Cli, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ("--max-num-seqs", "4,8,1024", *SPACE[2:])
+    first = cli("tune", small, *SLO, *few, "--replays", "9", "--out", "t", "-j", "1")
+    runs = sorted(Path("t/points").iterdir())
+    assert len(runs) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr("schedbench.runner.tune.search.replay_job", None)
+        ended = cli("tune", "--resume", "t")
+    assert (ended.code, ended.out) == (0, first.out)
+    assert sorted(Path("t/points").iterdir()) == runs
+    more = cli("tune", "--resume", "t", "--replays", "12")
+    assert more.code == 0
+
+
+def test_of_equal_winners_the_nearest_to_the_default_wins_and_the_rest_is_named(
     cli: Cli, small: Path
 ) -> None:
-    cli("tune", small, *SLO, *SPACE, "--replays", "2", "--out", "t", "-j", "1")
-    for words in ((), SLO):
-        bare = cli("tune", *words, "--resume", "t")
-        assert bare.code == 2
-        command = shlex.split(re.search(r"the same command: schedbench (.*)", bare.err)[1])
-        assert cli(*command).code == 0
+    space = ("--max-num-seqs", "60,200,500", "--num-gpu-blocks", "4000")
+    ran = cli("tune", small, *SLO, *space, "--replays", "3", "--no-store", "-j", "1")
+    assert re.search(r"^winner\s+--max-num-seqs 500$", ran.out, re.MULTILINE)
+    assert re.search(r"^as good\s+--max-num-seqs 60 to 500: the nearest", ran.out, re.MULTILINE)
+    assert re.search(r"^TTFT p99\s+\S+ \w+; it was \S+ \w+$", ran.out, re.MULTILINE)
 
 
 def once_then_interrupt() -> Callable[..., Outcome]:
