@@ -280,7 +280,7 @@ def test_a_sweep_is_not_resumed_with_other_settings_and_takes_more_values(
     flag = cli(*words, "--max-num-seqs", "4,8", "--watermark", "0.1", "--resume", "kept")
     assert "--watermark is not given there and 0.1 here" in flag.err
     grid = cli(*words, "--max-num-batched-tokens", "64,128", "--resume", "kept")
-    assert "--max-num-batched-tokens here" in grid.err
+    assert "--max-num-seqs varied there, and --max-num-batched-tokens and --max-num" in grid.err
     assert not re.search(r"[\[\]{}]", grid.err)
     assert cli(*words, "--max-num-seqs", "4,8,16", "--resume", "kept").code == 0
     assert len(list(Path("kept/points").iterdir())) == 3
