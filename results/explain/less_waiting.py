@@ -6,7 +6,7 @@ from typing import Any
 
 from schedbench.results.explain.waiting import Waiting
 from schedbench.results.explain.what_if import Tried, WhatIfs
-from schedbench.results.explain.what_if_sheet import in_words
+from schedbench.results.explain.what_if_sheet import in_words, taken_beside
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet
 from schedbench.results.units import duration
 
@@ -70,7 +70,7 @@ def less_waiting_sheet(found: Waiting, what_ifs: WhatIfs | None) -> Sheet:
         return Sheet("", headings, ())
     helping = less_waiting(found, what_ifs)
     useless = [each for each in what_ifs.tried if all(h.tried is not each for h in helping)]
-    lines = []
+    lines = taken_beside({id(each.tried): each.tried for each in helping}.values())
     if useless:
         lines.append(f"tried, and no better: {', '.join(in_words(t.changes) for t in useless)}")
     if what_ifs.times:
@@ -94,6 +94,7 @@ def as_data(found: Waiting, what_ifs: WhatIfs | None) -> Iterator[dict[str, Any]
         yield {
             "for": each.target.label,
             "changes": dict(each.tried.changes),
+            "takes": each.tried.takes or None,
             "mean_wait_was_ns": each.was_ns,
             "mean_wait_ns": each.now_ns,
         }

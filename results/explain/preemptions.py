@@ -34,6 +34,7 @@ class Remedy:
     summary: Mapping[str, Any] | None = None
     fails: float | int | None = None
     reason: str = ""  # why there is none
+    takes: str = ""  # what it takes beside, where the GPU has no room for it
 
 
 @dataclass(frozen=True, slots=True)

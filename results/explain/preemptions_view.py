@@ -150,7 +150,8 @@ def _remedies(found: Preemptions) -> list[Sheet]:
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
     unanswered = [f"no answer: {each}" for each in none]
-    note = "\n".join([_BISECTED, *unanswered, *filter(None, [found.times])])
+    takes = [f"{in_words({each.flag: each.value})}: {each.takes}" for each in known if each.takes]
+    note = "\n".join([_BISECTED, *takes, *unanswered, *filter(None, [found.times])])
     return [Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)]
 
 

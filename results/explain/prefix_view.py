@@ -6,7 +6,7 @@ from typing import Final
 from schedbench.results.catalog import CATALOG, flatten
 from schedbench.results.explain.prefix import Lookups, Prefix
 from schedbench.results.explain.what_if import Tried, WhatIfs
-from schedbench.results.explain.what_if_sheet import in_words
+from schedbench.results.explain.what_if_sheet import in_words, taken_beside
 from schedbench.results.explain.words import counted
 from schedbench.results.metric_column import metric_column
 from schedbench.results.sheet import Cell, Heading, Mark, Sheet, View, facts
@@ -170,7 +170,14 @@ def _what_ifs(what_ifs: WhatIfs) -> Sheet:
     rows = zip(*(cells for _, cells in columns), strict=True)
     tried = ", ".join(in_words(each.changes) for each in others)
     note = "\n".join(
-        filter(None, [f"tried, and no better: {tried}" if tried else "", what_ifs.times])
+        filter(
+            None,
+            [
+                *taken_beside(of_use),
+                f"tried, and no better: {tried}" if tried else "",
+                what_ifs.times,
+            ],
+        )
     )
     return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)
 

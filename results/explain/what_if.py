@@ -20,6 +20,7 @@ class Tried:
     summary: Mapping[str, Any] | None = None
     requests: pa.Table | None = None
     failure: str = ""
+    takes: str = ""  # what it takes beside, where the GPU has no room for it
 
     def of_row(self, row: int) -> dict[str, Any]:
         """A request's row of the requests table; empty if it has none."""
@@ -112,6 +113,7 @@ def as_data(what_ifs: WhatIfs, keys: Sequence[str]) -> list[dict[str, Any]]:
         {
             "changes": dict(each.changes),
             "failure": each.failure or None,
+            "takes": each.takes or None,
             "summary": None if each.summary is None else {key: each.summary[key] for key in keys},
         }
         for each in (what_ifs.base, *what_ifs.tried)

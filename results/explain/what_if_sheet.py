@@ -1,6 +1,6 @@
 """Replays with a flag changed, as a table: what each does for one request, and to all others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from schedbench.results.catalog import CATALOG, Unit, flatten
@@ -33,6 +33,11 @@ def _typed(name: str, value: object) -> str:
 _SPELLINGS: Final = {"policy": "scheduling-policy", "num_speculative_tokens": "spec-tokens"}
 
 
+def taken_beside(shown: Iterable[Tried]) -> list[str]:
+    """A line for each change that the run's GPU has no room for, and what it takes."""
+    return [f"{in_words(each.changes)}: {each.takes}" for each in shown if each.takes]
+
+
 def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
     """The changes that let a request in sooner; those that do not, and why, in a note."""
     shorter = what_ifs.shortening(row)
@@ -52,7 +57,7 @@ def request_what_ifs(what_ifs: WhatIfs, row: int) -> list[Sheet]:
         *_winners(what_ifs, shorter, row),
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
-    note = _note(what_ifs, without_effect)
+    note = _note(what_ifs, shorter, without_effect)
     if waited != queue and what_ifs.base.awaiting_input_ns(row):
         note = "\n".join(filter(None, ["waited in all: but for input that had not come", note]))
     return [Sheet("", tuple(heading for heading, _ in columns), tuple(rows), note)]
@@ -68,11 +73,13 @@ def run_what_ifs(what_ifs: WhatIfs, title: str = "what if") -> Sheet:
     ]
     rows = zip(*(cells for _, cells in columns), strict=True)
     others = [each for each in what_ifs.tried if each not in of_use]
-    return Sheet("", tuple(heading for heading, _ in columns), tuple(rows), _note(what_ifs, others))
+    return Sheet(
+        "", tuple(heading for heading, _ in columns), tuple(rows), _note(what_ifs, of_use, others)
+    )
 
 
-def _note(what_ifs: WhatIfs, without_effect: Sequence[Tried]) -> str:
-    lines = []
+def _note(what_ifs: WhatIfs, shown: Sequence[Tried], without_effect: Sequence[Tried]) -> str:
+    lines = taken_beside(shown)
     if what_ifs.base.failure:
         lines.append(f"no numbers as it was: {what_ifs.base.failure.partition('.')[0]}")
     if without_effect:

@@ -104,6 +104,8 @@ def _watermark(config: SchedulerConfig) -> Iterator[Changes]:
 
 def _preemption(config: SchedulerConfig) -> Iterator[Changes]:
     yield from _blocks(config)
+    if not config.scheduler_reserve_full_isl:
+        yield {"scheduler_reserve_full_isl": True}
     if config.watermark == 0.0:
         yield {"watermark": 0.05}
     yield {"max_num_seqs": max(config.max_num_seqs // 2, 1)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schedbench.errors import SchedbenchError
 from schedbench.results.explain.preemptions import Remedy
+from schedbench.runner.explain.room import what_it_takes
 from schedbench.runner.explain.times import modelled
 from schedbench.runner.run import ReplayOptions, replay
 from schedbench.runner.workers import Workers
@@ -26,7 +27,7 @@ FINENESS = 0.01  # of a number of blocks; seats are found exactly
 HUNDREDTHS = 50  # the largest watermark tried
 
 
-Found = tuple[float | int, float | int] | str  # a value, and one that fails; why there is none
+Found = tuple[float | int, float | int | None] | str  # a value, one that fails; why there is none
 
 
 class _PreemptsError(Exception):
@@ -78,17 +79,32 @@ def find_remedies(
     workers: int | None = None,
     told: Callable[[int, int], None] | None = None,
 ) -> tuple[tuple[Remedy, ...], str]:
-    """A remedy for each of FLAGS; and what to say of the times the replays were made with."""
+    """A remedy for each flag; and what to say of the times the replays were made with."""
     runner, about = modelled(rerun.run)
-    searches = [Search(flag, rerun.config, rerun.options, runner) for flag in FLAGS]
+    searches = [
+        Search(flag, rerun.config, rerun.options, runner) for flag in flags_of(rerun.config)
+    ]
     found: dict[str, Remedy] = {}
     with Workers(rerun.trace, workers) as pool:
         for search, remedy in pool.each(find_remedy, searches):
             killed = Remedy(search.flag, search.was, None, 0, reason="the process was killed")
-            found[search.flag] = remedy or killed
+            found[search.flag] = _with_what_it_takes(remedy or killed, rerun)
             if told is not None:
                 told(len(found), len(searches))
-    return tuple(found[flag] for flag in FLAGS), about
+    return tuple(found[search.flag] for search in searches), about
+
+
+def flags_of(config: SchedulerConfig) -> list[str]:
+    """The flags whose change may end preemption: of a switch, where it is off."""
+    return [flag for flag in _BISECTIONS if getattr(config, flag) is not True]
+
+
+def _with_what_it_takes(remedy: Remedy, rerun: Rerun) -> Remedy:
+    if remedy.value is None:
+        return remedy
+    changes = {remedy.flag: remedy.value}
+    takes = what_it_takes(rerun.options.deployment, rerun.config, changes)
+    return dataclasses.replace(remedy, takes=takes)
 
 
 def find_remedy(trace: Trace, search: Search) -> Remedy:
@@ -141,9 +157,14 @@ def _least_watermark(trace: Trace, search: Search) -> Found:
     return high / 100, low / 100
 
 
+def _whole_sequence(trace: Trace, search: Search) -> Found:
+    """Admit a request only where its whole sequence so far fits."""
+    return (True, None) if search.removes(trace, value=True) else "turning it on does not end it"
+
+
 _BISECTIONS: Final = {
     "num_gpu_blocks": _fewest_blocks,
     "max_num_seqs": _most_seats,
     "watermark": _least_watermark,
+    "scheduler_reserve_full_isl": _whole_sequence,
 }
-FLAGS: Final = tuple(_BISECTIONS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from schedbench.errors import SchedbenchError
 from schedbench.results.explain.waiting import WAIT
 from schedbench.results.explain.what_if import Tried, WhatIfs
+from schedbench.runner.explain.room import what_it_takes
 from schedbench.runner.explain.times import modelled
 from schedbench.runner.run import ReplayOptions, replay
 from schedbench.runner.workers import Workers
@@ -68,7 +69,9 @@ def try_changes(
     numbered = list(enumerate(trials))
     with Workers(rerun.trace, workers) as pool:
         for (place, trial), tried in pool.each(replay_trial, numbered):
-            found[place] = tried or Tried(trial.changes, failure="the process was killed")
+            killed = Tried(trial.changes, failure="the process was killed")
+            takes = what_it_takes(rerun.options.deployment, rerun.config, trial.changes)
+            found[place] = dataclasses.replace(tried or killed, takes=takes)
             if told is not None:
                 told(len(found), len(trials))
     base, *others = (found[place] for place, _ in numbered)
