@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 from schedbench.runner.fuzz_events import draw_events
 from schedbench.runner.fuzz_flags import (
     FEATURES,
-    RELEASES,
     chance,
     draw_features,
     draw_flags,
     features_alone,
     is_free,
-    is_older,
 )
 from schedbench.runner.golden_log import GoldenLog
+from schedbench.sched.behaviours import MODELLED, Behaviours, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,7 +34,7 @@ GROUPS = 4  # prompts of one group begin alike
 
 
 def draw_scenario(
-    seed: int, release: str = RELEASES[0], allowed: Collection[str] = tuple(FEATURES)
+    seed: int, release: str = MODELLED[0], allowed: Collection[str] = tuple(FEATURES)
 ) -> GoldenLog:
     """The case of this seed; `allowed` restricts the features that may be drawn."""
     rng = random.Random(f"{release} {seed}")  # noqa: S311
@@ -43,23 +42,23 @@ def draw_scenario(
     features = features_alone(seed, release, allowed) or draw_features(
         rng, release, allowed, free=free
     )
-    flags = draw_flags(rng, release, features)
-    requests = Requests(rng, flags, features, free=free).draw()
+    behaviour = resolve(release)
+    flags = draw_flags(rng, behaviour, features)
+    requests = Requests(rng, flags, features, behaviour, free=free).draw()
     header: Row = {
         "format": "schedbench-oracle/1",
         "vllm": release,
+        "vllm_version": release,
         "name": f"fuzz.{seed}",
         "note": "Random: " + " ".join(sorted(features)),
         "config": flags,
         "clock": {"mode": "pass"},
         "block_tables": True,
         "skips_dead_inputs": True,
-        "events": draw_events(rng, flags, features, requests),
+        "events": draw_events(rng, behaviour, features, requests),
         "max_passes": MAX_PASSES,
         "max_idle": MAX_IDLE,
     }
-    if release != RELEASES[0]:
-        header["vllm_version"] = release
     if "flush" in features:
         header["flush_pass"] = True
     if "linear_clock" in features:
@@ -73,14 +72,21 @@ class Requests:
     """Draws the request rows of one case."""
 
     def __init__(
-        self, rng: random.Random, flags: Row, features: Collection[str], *, free: bool
+        self,
+        rng: random.Random,
+        flags: Row,
+        features: Collection[str],
+        behaviour: Behaviours,
+        *,
+        free: bool,
     ) -> None:
         self._rng, self._flags, self._features = rng, flags, features
+        self._behaviour = behaviour
         self._free = free  # may have what ends the engine
         self._clock = 0
         self._max_tokens = flags["max_model_len"]  # of prompt and output
-        if is_older(flags) and flags["async_scheduling"] and not free:
-            # 0.26.0 lets a padded decode touch max_model_len and then fails in the next pass.
+        if not behaviour.pad_room and flags["async_scheduling"] and not free:
+            # A padded decode that touches max_model_len fails in the next pass.
             self._max_tokens -= flags["num_speculative_tokens"] + 1
         self._longest_prompt = self._max_tokens - 1
         self._gap = rng.choice([0.3, 1.0, 2.0])
@@ -196,8 +202,8 @@ class Requests:
             if offset + length > prompt_length:
                 break
             name = f"i{rng.randrange(4)}"
-            # One hash for several lengths is an error from 0.33.0 on, and not defined before.
-            if is_older(self._flags) or not chance(rng, 0.1):
+            # One hash for several lengths is an error, and not defined before it was one.
+            if not self._behaviour.encoder_mismatch or not chance(rng, 0.1):
                 name += f"-{length}"
             elif inputs:
                 name = inputs[-1]["hash"]
@@ -208,8 +214,8 @@ class Requests:
     def _session(self, request_id: str) -> list[Row]:
         """A first input, some more, and mostly the end of the session.
 
-        Its tokens stay below max_model_len, unless what ends the engine may be: 0.26.0 fails on a
-        session that reaches it with passes in flight.
+        Its tokens stay below max_model_len, unless what ends the engine may be: the first releases
+        fail on a session that reaches it with passes in flight.
         """
         rng, turns = self._rng, self._rng.randint(1, 4)
         first = self._request(request_id) | {"resumable": True}
@@ -238,9 +244,9 @@ class Requests:
         return [*rows, {"id": request_id, "resumable": False, "max_tokens": 1} | end]
 
     def _of_turn(self, first: Row) -> int:
-        """The max_tokens of a session's next input; 0.26.0 keeps those of the first."""
+        """The max_tokens of a session's next input, where that counts."""
         most: int = first["max_tokens"]
-        return most if is_older(self._flags) else self._rng.randint(1, most)
+        return self._rng.randint(1, most) if self._behaviour.streaming_max_tokens else most
 
 
 def _length(prompt: list[list[Any]]) -> int:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schedbench.runner.fuzz_flags import chance, is_older
+from schedbench.runner.fuzz_flags import chance
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection
+
+    from schedbench.sched.behaviours import Behaviours
 
 Row = dict[str, Any]
 PAUSES = ("PAUSED_NEW", "PAUSED_ALL")
 
 
 def draw_events(
-    rng: random.Random, flags: Row, features: Collection[str], requests: list[Row]
+    rng: random.Random, behaviour: Behaviours, features: Collection[str], requests: list[Row]
 ) -> list[Row]:
     events: list[Row] = []
     if "abort" in features:
@@ -28,7 +30,7 @@ def draw_events(
     if "reset" in features:
         events += _resets(rng, forced="forced_reset" in features)
     if "failed_loads" in features:
-        events += _failed_loads(rng, flags, requests)
+        events += _failed_loads(rng, behaviour, requests)
     return events
 
 
@@ -53,13 +55,13 @@ def _resets(rng: random.Random, *, forced: bool) -> list[Row]:
     return events
 
 
-def _failed_loads(rng: random.Random, flags: Row, requests: list[Row]) -> list[Row]:
+def _failed_loads(rng: random.Random, behaviour: Behaviours, requests: list[Row]) -> list[Row]:
     loads = [request["id"] for request in requests if "remote_kv" in request]
     events: list[Row] = []
     for request_id in loads:
         if chance(rng, 0.5):
             event = {"pass": rng.randrange(1, 40), "id": request_id}
-            if not is_older(flags) and chance(rng, 0.4):
+            if behaviour.failed_recving and chance(rng, 0.4):
                 events.append({"op": "kv_failed"} | event | {"when": "report"})
             else:
                 blocks = sorted({rng.randrange(4) for _ in range(rng.randint(1, 3))})

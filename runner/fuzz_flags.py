@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from schedbench.errors import UnsupportedError, UsageError
-from schedbench.sched.behaviours import MODELLED
+from schedbench.errors import UsageError
+from schedbench.sched.behaviours import MODELLED, Behaviours, resolve
+from schedbench.sched.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 Row = dict[str, Any]
-RELEASES = (MODELLED[0], MODELLED[-1])  # those drawn for
 FEATURES: dict[str, float] = {  # feature: share of the cases that have it, if allowed
     "priority": 0.35,
     "pressure": 0.6,
@@ -62,13 +63,31 @@ NEEDS = {  # a feature that is more of another one brings that along
     "low_threshold": ("threshold", "speculation"),
     "large_watermark": ("watermark",),
 }
-NEWER_FEATURES = frozenset({"active_cap", "prefill_interval"})  # absent from 0.26.0
-OLDER_FEATURES = frozenset({"partial_prefills"})  # absent from 0.33.0
+FLAG_OF = {  # features that are a flag which not every release has
+    "active_cap": "max_num_active_seqs",
+    "prefill_interval": "prefill_schedule_interval",
+    "partial_prefills": "max_num_partial_prefills",
+}
+COMES_WITH = {  # what only the driver of golden logs gives, and the behaviour that heeds it
+    "hold_frees": "pending_frees",
+    "drop_preempted_output": "drop_stale",
+}
+
+
+def has_flag(behaviour: Behaviours, name: str) -> bool:
+    """Whether a release has a flag, by the behaviours that it came and went with."""
+    if name in COMES_WITH:
+        return bool(getattr(behaviour, COMES_WITH[name]))
+    (flag,) = [each for each in fields(SchedulerConfig) if each.name == name]
+    needs, gone_with = flag.metadata["needs"], flag.metadata["gone_with"]
+    is_there = not needs or getattr(behaviour, needs)
+    return bool(is_there and not (gone_with and getattr(behaviour, gone_with)))
 
 
 def absent_from(release: str) -> frozenset[str]:
     """The features that no case of a release has."""
-    return NEWER_FEATURES if release == RELEASES[0] else OLDER_FEATURES
+    behaviour = resolve(release)
+    return frozenset(name for name, flag in FLAG_OF.items() if not has_flag(behaviour, flag))
 
 
 def read_features(text: str) -> list[str]:
@@ -85,10 +104,11 @@ def check_features(names: Collection[str], release: str) -> None:
     """Raises UsageError for one that no case of a release has, unless all features are named."""
     absent = sorted(absent_from(release) & set(names))
     if absent and set(names) != set(FEATURES):
-        other = RELEASES[-1] if release == RELEASES[0] else RELEASES[0]
+        having = [each for each in MODELLED if not absent_from(each) & set(absent)]
+        remedy = f", or compare with {having[0]}" if having else ""
         raise UsageError(
-            f"--features: {', '.join(absent)}: no case of vLLM {release} has it; leave it out, or "
-            f"compare with {other}"
+            f"--features: {', '.join(absent)}: no case of vLLM {release} has it; leave it "
+            f"out{remedy}"
         )
 
 
@@ -113,7 +133,7 @@ LARGE_SHARE = 0.05
 FREE_SHARE = 0.35
 """Of the cases that may have what ends the engine; the others go on for longer without it."""
 
-# Branches that other features hide: one of these is all of a case of a newer release now and then.
+# Branches that other features hide: one of these is all of a case now and then.
 ALONE: tuple[frozenset[str], ...] = (
     frozenset({"priority", "pressure", "encoder", "threshold", "no_full_isl"}),  # unwound inputs
     frozenset({"prefix", "remote_kv", "failed_loads"}),  # one bad block under two requests
@@ -145,9 +165,11 @@ DEFAULTS: Row = {
     "disable_chunked_mm_input": False,
     "throttle_interval": 1,
     "pipeline_depth": None,
+    "kv_role": "kv_both",
 }
-OLDER_DEFAULTS: Row = {"max_num_partial_prefills": 1, "max_long_partial_prefills": 1}
-NEWER_DEFAULTS: Row = {
+SOME_DEFAULTS: Row = {  # of flags that not every release has
+    "max_num_partial_prefills": 1,
+    "max_long_partial_prefills": 1,
     "max_num_active_seqs": None,
     "long_prefill_token_threshold_adaptive": False,
     "prefill_schedule_interval": 1,
@@ -155,7 +177,6 @@ NEWER_DEFAULTS: Row = {
     "disable_lookahead_block_hashes": False,
     "mtp_layers": None,
     "hold_frees": None,
-    "kv_role": "kv_both",
     "drop_preempted_output": None,
 }
 
@@ -164,38 +185,52 @@ def chance(rng: random.Random, share: float) -> bool:
     return rng.random() < share
 
 
-# What ends the engine of a release soon: where the first set meets and the second is absent, the
-# last name is dropped from the cases that are to go on for long.
-CONFLICTS: dict[str, tuple[tuple[set[str], set[str], str], ...]] = {
-    "0.26.0": (
-        # More adapters than max_loras run once a stepped-over request comes back.
-        ({"lora", "pipeline"}, set(), "pipeline"),
-        ({"lora", "throttle"}, set(), "throttle"),
-        ({"lora", "encoder"}, set(), "encoder"),
-        ({"lora", "async", "speculation"}, set(), "speculation"),
-        ({"lora", "async", "pressure"}, set(), "pressure"),
-        ({"lora", "async", "remote_kv"}, set(), "remote_kv"),
-        # Rejected drafts of a pass in flight leave a negative number of new tokens.
-        ({"speculation", "pipeline"}, {"async"}, "pipeline"),
-        # Drafts accepted beyond the end of a turn stay computed, past the next input's end.
-        ({"streaming", "speculation"}, set(), "speculation"),
-        # A turn that has ended is ended again by the third pass in flight, or by the second
-        # where an eviction left the count of tokens in flight behind.
-        ({"streaming", "async", "pipeline"}, set(), "pipeline"),
-        ({"streaming", "async", "pressure"}, set(), "pressure"),
-        # Blocks held without running make a forced reset fail.
-        ({"forced_reset", "streaming"}, set(), "forced_reset"),
-        ({"forced_reset", "remote_kv"}, set(), "forced_reset"),
-        # A padded decode is cut, and more drafts are rejected than it had tokens.
-        ({"low_threshold"}, set(), "low_threshold"),
-    ),
-    "0.33.0": (
-        ({"streaming", "speculation", "pipeline"}, {"async"}, "pipeline"),
-        ({"forced_reset", "streaming"}, set(), "forced_reset"),
-        ({"forced_reset", "remote_kv"}, set(), "forced_reset"),
-        ({"low_threshold"}, set(), "low_threshold"),
-    ),
-}
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What ends the engine soon: `together` without any of `without`, up to a behaviour."""
+
+    together: frozenset[str]
+    dropped: str  # from the cases that are to go on for long
+    without: str = ""
+    gone_with: str = ""
+
+
+def _conflict(words: str, dropped: str, *, without: str = "", gone_with: str = "") -> Conflict:
+    return Conflict(frozenset(words.split()), dropped, without, gone_with)
+
+
+CONFLICTS = (
+    # More adapters than max_loras run once a stepped-over request comes back.
+    _conflict("lora pipeline", "pipeline", gone_with="lora_running"),
+    _conflict("lora throttle", "throttle", gone_with="lora_running"),
+    _conflict("lora encoder", "encoder", gone_with="lora_running"),
+    _conflict("lora async speculation", "speculation", gone_with="lora_running"),
+    _conflict("lora async pressure", "pressure", gone_with="lora_running"),
+    _conflict("lora async remote_kv", "remote_kv", gone_with="lora_running"),
+    # Rejected drafts of a pass in flight leave a negative number of new tokens.
+    _conflict("speculation pipeline", "pipeline", without="async", gone_with="cache_at_update"),
+    _conflict("streaming speculation pipeline", "pipeline", without="async"),
+    # Drafts accepted beyond the end of a turn stay computed, past the next input's end.
+    _conflict("streaming speculation", "speculation", gone_with="streaming_frontier"),
+    # A turn that has ended is ended again by the third pass in flight, or by the second where an
+    # eviction left the count of tokens in flight behind.
+    _conflict("streaming async pipeline", "pipeline", gone_with="turn_rollback"),
+    _conflict("streaming async pressure", "pressure", gone_with="turn_rollback"),
+    # Blocks held without running make a forced reset fail.
+    _conflict("forced_reset streaming", "forced_reset"),
+    _conflict("forced_reset remote_kv", "forced_reset"),
+    # A padded decode is cut, and more drafts are rejected than it had tokens.
+    _conflict("low_threshold", "low_threshold"),
+)
+
+
+def _without_conflicts(drawn: set[str], behaviour: Behaviours) -> set[str]:
+    left = set(drawn)
+    for each in CONFLICTS:
+        is_gone = each.gone_with and getattr(behaviour, each.gone_with)
+        if not is_gone and each.together <= left and each.without not in left:
+            left.remove(each.dropped)
+    return {name for name in left if left.issuperset(NEEDS.get(name, ()))}
 
 
 def is_free(seed: int, release: str) -> bool:
@@ -207,11 +242,6 @@ def draw_features(
     rng: random.Random, release: str, allowed: Collection[str], *, free: bool
 ) -> set[str]:
     """The features of one case; without what ends the engine soon, unless it is free."""
-    if release not in CONFLICTS:
-        raise UnsupportedError(
-            f"random cases that are valid for vLLM {release} are not known: CONFLICTS in "
-            "runner/fuzz_flags.py needs a row for it"
-        )
     drawn = {name for name, share in FEATURES.items() if chance(rng, share)}
     theme = rng.choice(THEMES)
     if chance(rng, THEME_SHARE):
@@ -222,36 +252,26 @@ def draw_features(
     drawn -= {name for name in drawn if not set(allowed).issuperset(NEEDS.get(name, ()))}
     for name in [each for each in NEEDS if each in drawn]:
         drawn |= set(NEEDS[name])
-    if not free:
-        for together, without, dropped in CONFLICTS[release]:
-            if together <= drawn and not without & drawn:
-                drawn.remove(dropped)
-        drawn -= {name for name in drawn if not drawn.issuperset(NEEDS.get(name, ()))}
-    return drawn
+    return drawn if free else _without_conflicts(drawn, resolve(release))
 
 
 def features_alone(seed: int, release: str, allowed: Collection[str]) -> frozenset[str]:
-    """The only features of this case; empty where it draws them."""
+    """The only features of this case; empty where it draws them, as all of the first release do."""
     turn, rest = divmod(seed, ALONE_EVERY)
     alone = ALONE[turn % len(ALONE)]
-    is_due = release != RELEASES[0] and rest == ALONE_EVERY - 1
+    is_due = resolve(release) != Behaviours() and rest == ALONE_EVERY - 1
     return alone if is_due and alone <= set(allowed) else frozenset()
 
 
-def is_older(flags: Row) -> bool:
-    """Whether a flag set is one of 0.26.0: later ones dropped these names."""
-    return "max_num_partial_prefills" in flags
-
-
-def draw_flags(rng: random.Random, release: str, features: Collection[str]) -> Row:
-    flags = DEFAULTS | (OLDER_DEFAULTS if release == RELEASES[0] else NEWER_DEFAULTS)
+def draw_flags(rng: random.Random, behaviour: Behaviours, features: Collection[str]) -> Row:
+    some = {name: each for name, each in SOME_DEFAULTS.items() if has_flag(behaviour, name)}
+    flags = DEFAULTS | some
     _draw_sizes(rng, flags, features)
     _draw_limits(rng, flags, features)
     _draw_modes(rng, flags, features)
     if "speculation" in features:
-        _draw_speculation(rng, flags, release, features)
-    if release != RELEASES[0]:
-        _draw_newer(rng, flags, features)
+        _draw_speculation(rng, flags, features)
+    _draw_some(rng, flags, features)
     if "budget" in features:
         _draw_budget(rng, flags)
     return flags
@@ -323,13 +343,11 @@ def _draw_modes(rng: random.Random, flags: Row, features: Collection[str]) -> No
         flags["kv_role"] = rng.choice(["kv_both", "kv_producer", "kv_consumer"])
 
 
-def _draw_speculation(
-    rng: random.Random, flags: Row, release: str, features: Collection[str]
-) -> None:
+def _draw_speculation(rng: random.Random, flags: Row, features: Collection[str]) -> None:
     many = "many_drafts" in features
     flags["num_speculative_tokens"] = rng.choice([5, 6, 8, 12] if many else [1, 2, 3, 4])
     methods = ["ngram", "eagle", "eagle3", "draft_model"]
-    if release != RELEASES[0]:
+    if "mtp_layers" in flags:
         methods.append("mtp")
     flags["spec_method"] = rng.choice(methods)
     if flags["spec_method"] == "draft_model":  # its rows take a slot a request
@@ -343,25 +361,35 @@ def _draw_speculation(
         flags["long_prefill_token_threshold"] = max(flags["long_prefill_token_threshold"], least)
 
 
-def _draw_newer(rng: random.Random, flags: Row, features: Collection[str]) -> None:
+def _draw_some(rng: random.Random, flags: Row, features: Collection[str]) -> None:
+    """The flags that not every release has."""
     if "active_cap" in features:
         flags["max_num_active_seqs"] = rng.randint(1, flags["max_num_seqs"])
     if "prefill_interval" in features:
         flags["prefill_schedule_interval"] = rng.choice([2, 3, 4])
-    if "threshold" in features:
+    if "threshold" in features and "long_prefill_token_threshold_adaptive" in flags:
         flags["long_prefill_token_threshold_adaptive"] = chance(rng, 0.5)
     if flags["spec_method"] == "mtp":
         flags["mtp_layers"] = rng.choice([1, 2, 3])
         if flags["block_size"] < flags["num_speculative_tokens"] and flags["enable_prefix_caching"]:
             flags["mtp_layers"] = 1  # several modules may not read past a block
     if flags["spec_method"] in ("eagle", "mtp"):
-        flags["disable_eagle_block_drop"] = chance(rng, 0.2)
-        flags["disable_lookahead_block_hashes"] = chance(rng, 0.3)
+        for name, share in (
+            ("disable_eagle_block_drop", 0.2),
+            ("disable_lookahead_block_hashes", 0.3),
+        ):
+            if name in flags:
+                flags[name] = chance(rng, share)
     if flags["kv_connector"]:
+        _draw_connector(rng, flags)
+
+
+def _draw_connector(rng: random.Random, flags: Row) -> None:
+    if "drop_preempted_output" in flags:
         flags["drop_preempted_output"] = rng.choice([None, None, True, False])
-        if chance(rng, 0.2):
-            first = rng.randrange(2, 12)
-            flags["hold_frees"] = [first, first + rng.randrange(1, 8)]
+    if "hold_frees" in flags and chance(rng, 0.2):
+        first = rng.randrange(2, 12)
+        flags["hold_frees"] = [first, first + rng.randrange(1, 8)]
 
 
 def _draw_budget(rng: random.Random, flags: Row) -> None:

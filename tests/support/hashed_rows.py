@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Final
 
 from schedbench.runner.clock import ClockRunner
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import FEATURES, RELEASES
+from schedbench.runner.fuzz_flags import FEATURES
 from schedbench.runner.golden_driver import GoldenDriver
 from schedbench.runner.golden_sched import SchedBackend
 from schedbench.runner.golden_world import RemoteStore
 from schedbench.runner.run import replay
-from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.config import RELEASES, SchedulerConfig
 from schedbench.workloads.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CASES: Final = 40
+BOTH_ENDS: Final = (RELEASES[0], RELEASES[-1])
 
 
 def scenario_rows(release: str, seed: int) -> Iterator[object]:
@@ -66,7 +67,7 @@ def replay_rows() -> Iterator[object]:
 def main() -> None:
     digest = hashlib.sha256()
     count = 0
-    rows = [scenario_rows(release, seed) for release in RELEASES for seed in range(CASES)]
+    rows = [scenario_rows(release, seed) for release in BOTH_ENDS for seed in range(CASES)]
     for each in (*rows, replay_rows()):
         for row in each:
             digest.update(json.dumps(row, default=str).encode())

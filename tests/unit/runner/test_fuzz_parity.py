@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import RELEASES
 from schedbench.runner.fuzz_parity import PLAIN_FLAGS, _smaller
+from schedbench.sched.behaviours import MODELLED as RELEASES
 
 if TYPE_CHECKING:
     from schedbench.runner.golden_log import GoldenLog

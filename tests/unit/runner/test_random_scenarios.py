@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schedbench.runner.fuzz import draw_scenario
-from schedbench.runner.fuzz_flags import ALONE, FEATURES, LARGE, NEEDS, RELEASES, absent_from
+from schedbench.runner.fuzz_flags import ALONE, FEATURES, LARGE, NEEDS, absent_from
 from schedbench.runner.golden_log import GoldenLog, first_difference, read_log, write_log
+from schedbench.sched.behaviours import MODELLED as RELEASES
 
 if TYPE_CHECKING:
     from pathlib import Path
