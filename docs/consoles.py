@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
@@ -19,9 +20,15 @@ EXIT_CODE = re.compile(r"\s+# exit code (\d+)$")
 WIDTH = "100"
 
 
-def with_outputs(text: str, *paths: Path) -> str:
-    """The page with every block run anew; `paths` are where Python finds more modules."""
+def with_outputs(
+    text: str, *paths: Path, prepare: Callable[[Path], None] = lambda _folder: None
+) -> str:
+    """The page with every block run anew; `paths` are where Python finds more modules.
+
+    `prepare` puts into the folder what the commands read.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        prepare(Path(folder))
         return CONSOLE.sub(lambda match: _with_output(match, folder, paths), text)
 
 
