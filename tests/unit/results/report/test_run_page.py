@@ -170,5 +170,5 @@ def test_the_missing_package_is_named_with_its_remedy(
     crowded: StoredRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    with pytest.raises(UsageError, match=r"pip install 'schedbench\[report\]'"):
+    with pytest.raises(UsageError, match=r"pip install '.\[report\]'"):
         run_page([Subject(crowded)])
