@@ -155,7 +155,8 @@ class Express:
         # Of the pass scheduled last:
         self.prefills: list[tuple[Job, int, int]] = []  # job, computed before, new tokens
         self.num_chunks = 0  # of those, by the running loop: prompts in progress
-        self._threshold = 0  # most tokens of one prompt
+        self._has_threshold = config.threshold > 0
+        self._threshold = 0  # most tokens of one prompt, in the next pass
         self.victims: list[tuple[Job, int]] = []  # with their computed tokens
         self.blocks_freed = 0  # by the victims
         self.tokens_left = 0  # of the budget
@@ -228,7 +229,9 @@ class Express:
         self.prefills, self.victims = [], []
         self.num_chunks = self.blocks_freed = 0
         self.running_stop = LIST_DONE
-        self._threshold = threshold_of_pass(self.config, len(self.running) + len(self.waiting))
+        if self._has_threshold:
+            num_requests = len(self.running) + len(self.waiting)
+            self._threshold = threshold_of_pass(self.config, num_requests)
 
     def _chunks(self, budget: int) -> tuple[list[Chunk] | None, int]:
         """Tokens and new blocks for the prompts in progress, and the sum of these blocks.
@@ -261,10 +264,9 @@ class Express:
 
     def _go_on_with(self, job: Job, granted: int, need: int) -> None:
         end = job.computed + granted
-        if job.table is None:
-            self.pool.take(need)
-        else:
-            job.table.ids += self.pool.get_new_blocks(need)
+        self.pool.take(need)
+        if job.table is not None:
+            job.table.ids += [0] * need
         job.num_blocks += need
         self._hash(job, end)
         job.is_prefill_chunk = end < job.num_tokens
@@ -470,13 +472,13 @@ class Express:
         end = computed + granted
         job.num_blocks = -(-end // self._size)
         job.num_hashed = found
-        if job.identity is None:
-            pool.take(job.num_blocks - found)
-        else:
+        num_new_blocks = job.num_blocks - found
+        if job.identity is not None:
             table = job.table = BlockTable([])
             if hit:
                 pool.borrow(table, hit)
-            table.ids += pool.get_new_blocks(job.num_blocks - found)
+            table.ids += [0] * num_new_blocks
+        pool.take(num_new_blocks)
         self._hash(job, end)
         job.is_prefill_chunk = end < job.num_tokens
         self.waiting.popleft()

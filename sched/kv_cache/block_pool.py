@@ -233,12 +233,21 @@ class BlockPool:
 
     def take(self, count: int) -> None:
         """Hand out free blocks that have no numbers."""
-        front = self.free_queue.num_in_front
-        if count <= front:
-            self.num_free -= count
-            self.free_queue.num_in_front = front - count
-        else:
-            self.get_new_blocks(count)
+        queue = self.free_queue
+        if count > self.num_free:
+            raise InvariantError(f"{count} blocks asked of a pool that has {self.num_free} free")
+        self.num_free -= count
+        bare = min(count, queue.num_in_front)
+        queue.num_in_front -= bare
+        count -= bare
+        while count:
+            table, first, length = queue.take_oldest(count)
+            count -= length
+            if table is queue.unlisted:
+                self.num_cached -= length
+            else:
+                self._forget(table, first, first + length)
+                table.drop_if_gone()
 
     def cache(self, table: BlockTable, stretches: Iterable[range]) -> None:
         """Let the next blocks of a table be found by the names of their content."""

@@ -37,7 +37,14 @@ class WhatIfPool:
         self._hit: set[Block] = set()  # of these, not there any more
         self._tail: dict[Block, None] = {}  # freed here with a name, behind the pool's own
 
+    @property
+    def _is_untouched(self) -> bool:
+        """Whether nothing was spent yet, so that the pool itself may answer."""
+        return not (self._references or self._evicted or self._named)
+
     def cached_prefix(self, stretches: Iterable[range]) -> Hit:
+        if self._is_untouched:
+            return self._pool.cached_prefix(stretches)
         hit = Hit()
         for name in chain.from_iterable(stretches):
             run = next(self._carriers(name), None)
@@ -53,6 +60,8 @@ class WhatIfPool:
         yield from self._named.get(name, ())
 
     def num_free_among(self, hit: Hit) -> int:
+        if self._is_untouched:
+            return self._pool.num_free_among(hit)
         blocks = ((table, first + i) for table, first, length in hit.runs for i in range(length))
         return sum(not self._num_references(*block) for block in blocks)
 
