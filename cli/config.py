@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from schedbench.cli.configure import ABOUT_THE_SERVER, Settings, settle
 from schedbench.cli.flags import Flags
-from schedbench.cli.inert import inert_flags
 from schedbench.cli.options import Printing
 from schedbench.cli.serving import Serving
 from schedbench.cli.values import FLAGS, show_value, shown_option
@@ -44,7 +43,7 @@ def config(*, flags: Flags, serving: Serving, printing: Printing) -> None:
 def _view(settings: Settings, server: dict[str, Any], built: "SchedulerConfig | None") -> "View":
     from schedbench.results.sheet import View
 
-    inert = inert_flags(built) if built is not None else {}
+    inert = built.inert() if built is not None else {}
     rows = [_row(name, settings, server, inert) for name in FLAGS]
     derived = [asdict(each) for each in built.derived()] if built is not None else []
     terms = _terms(settings)

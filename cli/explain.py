@@ -9,7 +9,7 @@ import typer
 from schedbench.cli.jobs import Jobs, workers_of
 from schedbench.cli.options import OUTPUT, Printing
 from schedbench.cli.release import named
-from schedbench.errors import UsageError
+from schedbench.errors import SchedbenchError, UsageError
 
 if TYPE_CHECKING:
     from schedbench.results.sheet import View
@@ -149,9 +149,20 @@ def explain(
         stored = StoredRun.open(run, allow_incomplete=True).of_a_replay("explain")
     refuse_untold(stored, "explain")
     view = _view(stored, question, replaying)
-    if question.is_any:
-        view = replace(view, warnings=(*_cut_short(stored), *view.warnings))
+    about_run = [*_cut_short(stored)] if question.is_any else []
+    said = [*about_run, *_inert(stored), *view.warnings]
+    view = replace(view, warnings=tuple(dict.fromkeys(said)))
     print_view(named(view, stored.release), printing.chosen)
+
+
+def _inert(run: "StoredRun") -> list[str]:
+    """Flags of the run that changed nothing."""
+    from schedbench.sched.config import SchedulerConfig
+
+    try:
+        return SchedulerConfig(**run.manifest["scheduler"]).inert_warnings()
+    except (KeyError, TypeError, SchedbenchError):  # of another version: the replay says so
+        return []
 
 
 def _cut_short(run: "StoredRun") -> list[str]:

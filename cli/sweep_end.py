@@ -48,7 +48,8 @@ def show(
     title = f"{Path(trace.path or 'trace').name}, {trace.num_requests:,} requests"
     finished = [each.summary for each in points if each.summary is not None]
     policies = plan.axes.get("policy", [plan.flags.get("policy")])
-    warnings = warn_sweep(finished, by_priority="priority" in policies) if finished else ()
+    warnings = warn_sweep(finished, by_priority="priority" in policies) if finished else []
+    warnings += _inert(plan, outcomes)
     is_whole = len(points) == len(plan.points())
     view = sweep_view(points, title, warnings, is_grid=is_whole)
     view = named(view, release_of(plan.flags, plan.axes))
@@ -87,6 +88,18 @@ def _times(plan: "Plan", outcomes: list["Outcome"]) -> list[str]:
 
 def _are_kept(outcomes: list["Outcome"]) -> bool:
     return any(each.path is not None for each in outcomes)
+
+
+def _inert(plan: "Plan", outcomes: list["Outcome"]) -> list[str]:
+    """Flags that change nothing, and in how many configurations."""
+    from schedbench.runner.sweep import settled
+
+    points = [each.point for each in outcomes if each.status != "refused"]
+    found = Counter(text for point in points for text in settled(point, plan)[0].inert_warnings())
+    return [
+        text if count == len(points) else f"{text} (in {count} of {len(points)} configurations)"
+        for text, count in found.items()
+    ]
 
 
 def _tell_failed(outcomes: list["Outcome"]) -> None:

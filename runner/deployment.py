@@ -23,7 +23,7 @@ from schedbench.bounds import GPUS, PART, ZIPF
 from schedbench.errors import UsageError
 from schedbench.results.extras import remedy
 from schedbench.results.stored_run import StoredRun
-from schedbench.runner.batch_defaults import BatchDefaults, batch_defaults
+from schedbench.runner.batch_defaults import BatchDefaults, UsageContext, batch_defaults
 from schedbench.runner.clock import parse_cost
 from schedbench.runner.gpus import seen_gpu
 from schedbench.runner.kvpool import DEFAULT_UTILIZATION, PoolPlan, PoolRequest, plan_pool
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from schedbench.runner.api import Runner
-    from schedbench.runner.batch_defaults import UsageContext
     from schedbench.runner.latency.hardware import Gpu
     from schedbench.runner.latency.profile import Profile
     from schedbench.runner.models import ModelSpec
@@ -89,6 +88,8 @@ class Deployment:
             raise UsageError(f"--runner {self.runner}: it is clock, model or torch")
         if self.dtype is not None and self.dtype not in DTYPE_BYTES:
             raise UsageError(f"--dtype {self.dtype}: it is one of {', '.join(DTYPE_BYTES)}")
+        if self.usage not in get_args(UsageContext):
+            raise UsageError(f"--usage-context {self.usage}: it is server or llm")
         if self.cost is not None:
             parse_cost(self.cost)
         GPUS.check(self.tensor_parallel_size, "--tensor-parallel-size")

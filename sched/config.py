@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedbench.errors import UnsupportedError, UsageError
 from schedbench.sched import behaviours as table
-from schedbench.sched import config_view
+from schedbench.sched import config_view, inert
 from schedbench.sched.config_checks import RANGES, check
 
 if TYPE_CHECKING:
@@ -441,6 +441,14 @@ class SchedulerConfig:
     def derived(self) -> list[Derived]:
         """The numbers that the flags become, each with its formula."""
         return config_view.derived(self)
+
+    def inert(self) -> dict[str, str]:
+        """Flags that change nothing in this configuration, each with the reason."""
+        return inert.inert_flags(self)
+
+    def inert_warnings(self) -> list[str]:
+        """A sentence for each of them that does not stand at its default."""
+        return list(inert.inert_warnings(self))
 
     def warnings(self) -> list[str]:
         """What vLLM would warn of, or do otherwise than the flag's name suggests."""

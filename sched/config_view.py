@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedbench.sched.inert import inert_warnings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -108,7 +110,7 @@ def _blocks(config: SchedulerConfig) -> Iterator[Derived]:
 
 def warnings(config: SchedulerConfig) -> list[str]:
     """What vLLM would warn of, or do otherwise than the flag's name suggests."""
-    return [*_of_the_release(config), *_of_the_budget(config)]
+    return [*_of_the_release(config), *_of_the_budget(config), *inert_warnings(config)]
 
 
 def _of_the_release(config: SchedulerConfig) -> Iterator[str]:
@@ -137,11 +139,6 @@ def _of_the_budget(config: SchedulerConfig) -> Iterator[str]:
                 f"--max-num-scheduled-tokens {scheduled} is never reached: "
                 f"--max-num-batched-tokens {batched} limits a pass as well"
             )
-    if config.threshold >= config.token_budget > 0 and config.long_prefill_token_threshold:
-        yield (
-            f"--long-prefill-token-threshold {config.threshold} is inert: it is not below the "
-            f"token budget of {config.token_budget}, so it cuts nothing"
-        )
     if config.max_num_partial_prefills > 1:
         yield (
             f"--max-num-partial-prefills {config.max_num_partial_prefills} only sets "

@@ -7,9 +7,9 @@ from pathlib import Path
 from cli_runs import Cli
 
 import schedbench
-from schedbench.cli.inert import inert_flags
 from schedbench.cli.values import FLAGS
 from schedbench.sched.config import SchedulerConfig
+from schedbench.sched.inert import inert_flags
 
 PACKAGE = Path(schedbench.__file__).parent
 

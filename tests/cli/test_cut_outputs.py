@@ -118,15 +118,3 @@ def test_requests_that_stay_after_the_advised_drop_end_whole(
     summary = StoredRun.open(str(tmp_path / "after")).summary
     assert 0 < summary["requests_finished"] == summary["requests"] < len(rows)
     assert summary["requests_cut_short"] == 0
-
-
-@pytest.mark.parametrize("command", ["replay", "config"])
-def test_a_threshold_that_is_not_below_the_budget_is_called_inert(
-    cli: Cli, tmp_path: Path, command: str
-) -> None:
-    (tmp_path / "t.jsonl").write_text(json.dumps(_row(300, 16)))
-    words = ["replay", "t.jsonl", "--no-store"] if command == "replay" else ["config"]
-    flags = ("--max-num-batched-tokens", "128", "--max-num-seqs", "8")
-    ran = cli(*words, *flags, "--long-prefill-token-threshold", "256")
-    assert ran.code == 0
-    assert "--long-prefill-token-threshold 256 is inert" in " ".join(ran.err.split())
