@@ -26,7 +26,7 @@ def _oversized(scheduler: Scheduler) -> Iterator[str]:
     config = scheduler.config
     for request in _stuck(scheduler):
         for item in request.encoder_inputs or ():
-            if item.offset + item.num_tokens <= request.num_computed_tokens:
+            if item.end <= request.num_computed_tokens:
                 continue
             limits = {
                 "--max-num-encoder-input-tokens": config.encoder_budget,

@@ -87,6 +87,11 @@ class EncoderInput:
     num_embeds: int
     identifier: str  # equal identifiers are one item, encoded once
 
+    @property
+    def end(self) -> int:
+        """Tokens up to and with its last placeholder."""
+        return self.offset + self.num_tokens
+
 
 @dataclass(slots=True)
 class Grammar:
