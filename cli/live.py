@@ -1,5 +1,6 @@
 """`schedbench verify` beside the installed vLLM: a trace in lock-step, or random cases."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,7 @@ def verify_random(
     beside = _beside(vllm_version(), release, behaviours)
     line = LiveLine()
     different, failed = 0, 0
+    endings: Counter[str] = Counter()
     cases = fuzz(
         seed,
         count,
@@ -103,6 +105,7 @@ def verify_random(
         features,
         behaviours=behaviours,
         progress=lambda done: line.show(f"{done} of {count} cases"),
+        endings=endings,
     )
     for case in cases:
         line.clear()
@@ -119,6 +122,9 @@ def verify_random(
         console.result(f"different: {different} of {count} random cases {beside}")
         return False
     console.result(f"equal: {count} random cases from seed {seed} {beside}")
+    if endings:
+        told = ", ".join(f"{number} {name}" for name, number in sorted(endings.items()))
+        console.result(f"in {endings.total()} of them both end the engine: {told}")
     return True
 
 

@@ -17,6 +17,7 @@ from schedbench.runner.verify import FAULT, differing
 from schedbench.runner.vllm_backend import VllmBackend
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Collection, Iterator
 
     from schedbench.runner.golden_backend import Backend, StoreClient
@@ -51,15 +52,17 @@ def fuzz(
     *,
     behaviours: str = "",
     progress: Callable[[int], None] | None = None,
+    endings: Counter[str] | None = None,
 ) -> Iterator[Case | Failed]:
     """Run `count` random cases on both; yields those that differ, shrunk, as they are found.
 
     Cases on which the real class fails are yielded as well. `behaviours` makes a mixture of this
-    project's side: a switch that no case notices is one that the cases do not reach.
+    project's side: a switch that no case notices is one that the cases do not reach. `endings`
+    counts the cases in which both end the engine, by how.
     """
     for offset in range(count):
         scenario = draw_scenario(seed + offset, release, features)
-        found = compared(scenario, behaviours)
+        found = compared(scenario, behaviours, endings)
         if isinstance(found, str):
             yield Failed(seed + offset, found)
         elif found is not None:
@@ -68,7 +71,9 @@ def fuzz(
             progress(offset + 1)
 
 
-def compared(scenario: GoldenLog, behaviours: str = "") -> tuple[int, tuple[str, ...]] | str | None:
+def compared(
+    scenario: GoldenLog, behaviours: str = "", endings: Counter[str] | None = None
+) -> tuple[int, tuple[str, ...]] | str | None:
     """The first pass and its columns in which the two schedulers part; None if they do not.
 
     Where the real class fails before they do, its error.
@@ -80,6 +85,8 @@ def compared(scenario: GoldenLog, behaviours: str = "") -> tuple[int, tuple[str,
             return str(their_row[FAULT])
         if columns := differing(their_row, our_row):
             return index, columns
+        if their_row is not None and "ends" in their_row and endings is not None:
+            endings[their_row["ends"]] += 1
     return None
 
 

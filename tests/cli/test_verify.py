@@ -12,6 +12,7 @@ from cli_runs import Cli
 from schedbench.cli.main import app
 from schedbench.cli.verify_modes import MODES, UNREAD
 from schedbench.runner import fuzz_parity, lockstep, record_golden, vllm_backend, vllm_terms
+from schedbench.runner import installed as installed_module
 from schedbench.runner.golden_log import read_log, write_log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -174,7 +175,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         asked.append((seed, count))
         return []
 
-    for module in (vllm_terms, vllm_backend):
+    for module in (vllm_terms, vllm_backend, installed_module):
         monkeypatch.setattr(module, "vllm_version", lambda: "0.26.0")
     monkeypatch.setattr(fuzz_parity, "fuzz", fuzz)
     monkeypatch.setattr(lockstep, "verify_trace", lambda *_: lockstep.Lockstep(7, None, "0.26.0"))

@@ -2,10 +2,10 @@
 
     python tests/parity/reached.py --cases 2000 [--seed 0] [--failing DIR]
 
-Prints a line a function of vLLM's `scheduler.py` and `async_scheduler.py`: lines and branches
-reached, and for what is not reached the reason in `unreached-RELEASE.json`. Exit code 1 if a case
-differs, or if something is not reached and has no reason there; a release without that file is
-listed and not judged.
+Prints how often any two features met in a case, then a line a function of vLLM's `scheduler.py` and
+`async_scheduler.py`: lines and branches reached, and for what is not reached the reason in
+`unreached-RELEASE.json`. Exit code 1 if a case differs, or if something is not reached and has no
+reason there; a release without that file is listed and not judged.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import coverage
 
 from schedbench.cli.live import verify_random
 from schedbench.runner.fuzz_flags import FEATURES
+from schedbench.runner.fuzz_meetings import meetings
 from schedbench.runner.installed import vllm_version
 from schedbench.runner.vllm_backend import prepare_environment
 
@@ -157,6 +158,8 @@ def main() -> int:
     measured.start()
     equal = verify_random(options.seed, options.cases, list(FEATURES), options.failing, {})
     measured.stop()
+    for line in meetings(options.seed, options.cases, vllm_version()):
+        sys.stdout.write(f"{line}\n")
     told = report(list(functions(measured)), judges=options.cases >= ENOUGH_CASES)
     return 0 if equal and told else 1
 
