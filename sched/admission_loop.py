@@ -253,7 +253,7 @@ def seat(scheduler: Scheduler, this_pass: SchedulePass, request: Request, offer:
     """Put an admitted request, with its blocks, at the end of the running list."""
     if spec_decode.is_cut(offer.num_new_tokens, offer.num_padded_drafts, scheduler.config):
         raise ends(Ending.CUT_PADDING, scheduler.config)
-    if request.status is RequestStatus.RUNNING:
+    if request.status is RequestStatus.RUNNING or request.is_finished:
         raise ends(Ending.QUEUED_TWICE, scheduler.config)
     scheduler.running.append(request)
     resumed = request.status is RequestStatus.PREEMPTED

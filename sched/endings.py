@@ -65,7 +65,7 @@ WHY: dict[str, str] = {
         "--num-speculative-tokens"
     ),
     Ending.QUEUED_TWICE: (
-        "a session that runs is admitted once more, for output in flight ended its turn a second "
+        "a session that runs, or has ended, is admitted once more, for output in flight ended its turn a second "
         "time and it was queued twice; take --no-async-scheduling, or a later release "
         "(--vllm-version)"
     ),
