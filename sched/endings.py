@@ -65,9 +65,9 @@ WHY: dict[str, str] = {
         "--num-speculative-tokens"
     ),
     Ending.QUEUED_TWICE: (
-        "a session that runs, or has ended, is admitted once more, for output in flight ended its turn a second "
-        "time and it was queued twice; take --no-async-scheduling, or a later release "
-        "(--vllm-version)"
+        "a session that runs, or has ended, is admitted once more, for output in flight ended its "
+        "turn a second time and it was queued twice; take --no-async-scheduling, or a later "
+        "release (--vllm-version)"
     ),
     Ending.INPUT_BEHIND: (
         "a session's next input begins before what is counted as computed, which its scheduler "
