@@ -30,6 +30,9 @@ MARKS = (
     Mark(Ending.NEGATIVE_GRANT, "update_from_output", "num_tokens_scheduled"),
     Mark(Ending.NEGATIVE_PLACEHOLDERS, "_update_request_with_output", "num_output_placeholders"),
     Mark(Ending.NEGATIVE_COMPUTED, "_handle_stopped_request", "safe_frontier"),
+    Mark(Ending.HIT_BESIDE_BLOCKS, "get_num_blocks_to_allocate", "new_computed_blocks"),
+    Mark(Ending.HIT_BESIDE_BLOCKS, "allocate_new_computed_blocks", "req_blocks"),
+    Mark(Ending.TRANSFER_UNKNOWN, "_update_from_kv_xfer_finished", "in self.requests"),
     Mark(Ending.INPUT_BEHIND, "_update_request_as_session", "keep_end"),
 )
 

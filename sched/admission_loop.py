@@ -85,6 +85,8 @@ def consider(scheduler: Scheduler, this_pass: SchedulePass, request: Request) ->
         if offer.kind is Kind.ASIDE:
             scheduler.queues.set_head_aside()
         return offer
+    if offer.hit and request.block_ids:
+        raise ends(Ending.HIT_BESIDE_BLOCKS, scheduler.config)
     demand = slot_demand(scheduler, this_pass, request, offer)
     if shortage := scheduler.kv_cache.shortage(request, demand):
         if request.encoder_inputs:
@@ -226,10 +228,11 @@ def slot_demand(
 
 
 def headroom_blocks(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> int:
-    """The watermark; it does not apply while nothing is running."""
+    """The watermark; not while nothing is running, nor to a request that was queued twice."""
     if "headroom_blocks" in scheduler.hooks:
         return policy_headroom(scheduler, this_pass, request)
-    return scheduler.config.watermark_blocks if scheduler.running else 0
+    waits = request.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+    return scheduler.config.watermark_blocks if scheduler.running and waits else 0
 
 
 def policy_passes_over(scheduler: Scheduler, this_pass: SchedulePass, request: Request) -> bool:

@@ -107,7 +107,7 @@ class EncoderCache:
             shift = 0  # the drafter looks ahead of what is computed, so not back into an item
         for index in list(self._items.get(request.request_id, ())):
             item = request.encoder_inputs[index]
-            if item.end + shift <= done:
+            if item.offset + item.num_tokens + shift <= done:
                 self._free_one(request, index)
 
     def free(self, request: Request) -> None:
@@ -169,7 +169,7 @@ def fit_inputs(
     """
     asked = Chunk(*chunk, config.encoder_shift, not config.disable_chunked_mm_input)
     grant = EncoderGrant(asked.num_new_tokens, budget)
-    for index in items_within(request.encoder_inputs, asked):
+    for index in reached(request.encoder_inputs, asked):
         cut = look_at(cache, request, index, asked, grant)
         if cut is not None:
             grant.num_new_tokens = cut
@@ -179,15 +179,13 @@ def fit_inputs(
     return grant
 
 
-def items_within(items: Sequence[EncoderInput], chunk: Chunk) -> range:
-    """Indices of the items that overlap the chunk, by two bisections as in vLLM.
+def reached(items: Sequence[EncoderInput], chunk: Chunk) -> range:
+    """The indices of the items that the chunk reaches into, found by bisection as vLLM does.
 
-    Items stand by offset, but for a session that was queued twice: bisections then find what vLLM's
-    find.
+    Those of a session may be out of order, where it went on with less than it knew.
     """
     first = bisect_left(items, chunk.num_computed_tokens + 1, key=lambda item: item.end)
-    end = bisect_left(items, chunk.window_end, key=lambda item: item.offset)
-    return range(first, end)
+    return range(first, bisect_left(items, chunk.window_end, key=lambda item: item.offset))
 
 
 def look_at(
@@ -231,7 +229,7 @@ def is_split(item: EncoderInput, chunk: Chunk, behaviour: Behaviours) -> bool:
     """Whether the chunk begins before an item, or at it, and ends inside."""
     first = chunk.num_computed_tokens
     begins = first <= item.offset if behaviour.encoder_cut else first < item.offset
-    return begins and chunk.end < item.end
+    return begins and chunk.end < item.offset + item.num_tokens
 
 
 def has_embeds_in(item: EncoderInput, chunk: Chunk, behaviour: Behaviours) -> bool:

@@ -27,6 +27,8 @@ class Ending(StrEnum):
     NEGATIVE_PLACEHOLDERS = "negative-placeholders"
     CUT_PADDING = "cut-padding"
     QUEUED_TWICE = "queued-twice"
+    HIT_BESIDE_BLOCKS = "hit-beside-blocks"
+    TRANSFER_UNKNOWN = "transfer-unknown"
     INPUT_BEHIND = "input-behind"
 
 
@@ -68,6 +70,14 @@ WHY: dict[str, str] = {
         "a session that runs, or has ended, is admitted once more, for output in flight ended its "
         "turn a second time and it was queued twice; take --no-async-scheduling, or a later "
         "release (--vllm-version)"
+    ),
+    Ending.HIT_BESIDE_BLOCKS: (
+        "a waiting request that holds blocks and has nothing computed finds others in the prefix "
+        "cache; take --no-enable-prefix-caching, or a later release (--vllm-version)"
+    ),
+    Ending.TRANSFER_UNKNOWN: (
+        "a load or a send is reported of a request that is gone already; let loads and sends of "
+        "one request not overlap"
     ),
     Ending.INPUT_BEHIND: (
         "a session's next input begins before what is counted as computed, which its scheduler "

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from schedbench.sched.endings import Ending, ends
 from schedbench.sched.kv_cache.manager import table_of
 from schedbench.sched.request import RequestStatus
 from schedbench.sched.verdicts import Verdict
@@ -186,13 +187,20 @@ def transfers_ended(
 ) -> None:
     """Note loads that arrived, and let go of blocks that nobody waits for any more."""
     for request_id in report.finished_recving:
-        request = scheduler.requests[request_id]
+        request = _known(scheduler, request_id)
         if request.status is RequestStatus.WAITING_FOR_REMOTE_KVS:
             transfers.loaded.add(request_id)
         else:
             scheduler.free_blocks_and_forget(request)
     for request_id in report.finished_sending:
-        scheduler.free_blocks_and_forget(scheduler.requests[request_id])
+        scheduler.free_blocks_and_forget(_known(scheduler, request_id))
+
+
+def _known(scheduler: Scheduler, request_id: str) -> Request:
+    request = scheduler.requests.get(request_id)
+    if request is None:
+        raise ends(Ending.TRANSFER_UNKNOWN, scheduler.config)
+    return request
 
 
 def pass_is_scheduled(

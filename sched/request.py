@@ -89,7 +89,7 @@ class EncoderInput:
 
     @property
     def end(self) -> int:
-        """Tokens up to and with its last placeholder."""
+        """The first token behind it."""
         return self.offset + self.num_tokens
 
 
