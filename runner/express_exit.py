@@ -122,10 +122,11 @@ def _in_flight(
     limit = LIMIT_OF[pending.stop]
     if pending.cut and pending.stop is Verdict.QUEUES_EMPTY:
         limit = Limit.BUDGET
-    in_prefill = {job for job, _, _ in pending.prefills}
-    decodes = [job for job in going.express.running if job.placeholders and job not in in_prefill]
-    scheduled = {made[job].request_id: 1 for job in decodes}
-    sampled = scheduled | {made[job].request_id: 1 for job in pending.done}
+    prompts = {job: tokens for job, _, tokens in pending.prefills}
+    in_order = [job for job in going.express.running if job.placeholders or job in prompts]
+    scheduled = {made[job].request_id: prompts.get(job, 1) for job in in_order}
+    done = {*pending.done, *(job for job in in_order if job not in prompts)}
+    sampled = {made[job].request_id: 1 for job in in_order if job in done}
     budget = going.express.config.token_budget
     return InFlight(
         _output(pending, made, scheduled, budget, limit),
@@ -139,14 +140,13 @@ def _in_flight(
 def _output(
     pending: Pending,
     made: dict[Job, Request],
-    decodes: dict[str, int],
+    scheduled: dict[str, int],
     token_budget: int,
     limit: Limit,
 ) -> SchedulerOutput:
     """What is still asked of the pass when it is folded in; the rest is in its first half."""
-    prefills = {made[job].request_id: tokens for job, _, tokens in pending.prefills}
     return SchedulerOutput(
-        num_scheduled_tokens=decodes | prefills,
+        num_scheduled_tokens=scheduled,
         scheduled_new_reqs=[],
         scheduled_resumed_reqs=[],
         scheduled_running_reqs=[],
