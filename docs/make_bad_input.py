@@ -480,7 +480,10 @@ RUNS = (
         "B14: the same, dropped on request",
         f"replay log.csv {LOGICAL} --max-model-len 1024 --too-long drop",
         0,
-        ("2 of 2 finished", "1 of 3 requests dropped, whose prompts are longer than 1,023 tokens"),
+        (
+            "2 of 2 finished",
+            "1 of 3 requests dropped, which are longer than 1,024 tokens with their output",
+        ),
     ),
     Run(
         "B14: the same, cut on request",

@@ -137,6 +137,7 @@ class Seen:
     computed: int | None = 0  # None: a failed load cut it back, and no row says to where
     scheduled_in: int = -1
     is_evicted: bool = False
+    is_hidden: bool = False  # a reset dropped what was in flight, so that no row says what came
     is_alive: bool = True
 
 
@@ -172,7 +173,8 @@ class Walk:
             self.seen.setdefault(request["id"], Seen())
 
     def run(self) -> list[Row]:
-        passes, in_flight = self.log.passes, deque[int]()
+        passes = [row for row in self.log.passes if "ends" not in row]  # the engine ended there
+        in_flight = deque[int]()
         for index, row in enumerate(passes):
             self._act(index, "before_schedule")
             while in_flight and self.clock < row["clock"]:
@@ -209,6 +211,8 @@ class Walk:
     def _schedule(self, row: Row) -> Row:
         reset, preempted = row.get("evicted_before", []), row["preempted"]
         thrown = [self._evict(each) for each in (*reset, *preempted)]
+        for each in reset:
+            self.seen[each].is_hidden = self.is_0_26 and self.depth > 1
         admitted = [*row["new"], *row["resumed"]]
         for request_id, computed in zip(admitted, row["computed"], strict=True):
             self.seen[request_id].computed = computed
@@ -275,11 +279,13 @@ class Walk:
             return True
         if request_id in self.log.passes[before]["emit"]:
             return False
+        if self.seen[request_id].is_hidden:
+            return None
         return None if self.loads_fail or (request_id, before) in self.aborted_in else True
 
     def _seats_held(self, row: Row) -> int | None:
-        if "skip1" not in row:
-            return None
+        if "skip1" not in row or any(status == "RUNNING" for _, status in row["skip1"]):
+            return None  # not logged, or a session queued twice, which the class counts as both
         return sum(status == "WAITING_FOR_STREAMING_REQ" for _, status in row["skip1"])
 
     def _stranded(self, row: Row) -> int | None:

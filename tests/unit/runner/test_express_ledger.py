@@ -55,7 +55,7 @@ def test_running_sums_give_each_step_s_time_to_its_label(steps: list[tuple[int, 
 def test_of_a_queue_only_those_that_came_since_the_last_batch_are_looked_at(
     evicted: int, marked: int, arrived: int
 ) -> None:
-    queue = deque(Job(row, 1, 1) for row in range(evicted + marked + arrived))
+    queue = deque(Job(row, 1, 1, 0) for row in range(evicted + marked + arrived))
     for job in list(queue)[evicted : evicted + marked]:
         job.mark = np.zeros(1)
     rows = [job.row for job in unmarked(queue)]

@@ -213,7 +213,7 @@ def test_a_mixture_routes_by_zipf_when_told_so(tmp_path: Path) -> None:
         (
             "tiny",
             {"device": "cpu"},
-            {"num_gpu_blocks": 10**10},
+            {"num_gpu_blocks": 10**8},
             UsageError,
             "or less, or a smaller",
         ),
