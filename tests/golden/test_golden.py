@@ -10,7 +10,7 @@ from golden_runs import replayed
 from schedbench.runner.golden_log import first_difference, read_log
 
 LOGS = sorted(Path(__file__).parent.glob("*.jsonl.gz"))
-NUM_LOGS, NUM_PASSES = 93, 7156
+NUM_LOGS, NUM_PASSES = 97, 7268
 
 
 def _name(path: Path) -> str:
