@@ -154,6 +154,7 @@ class Walk:
     aborted: int = 0  # since the update before
     frees_apart: bool = False  # an abort freed blocks that no row counts apart
     free: int = 0  # blocks, when a row said so last
+    is_doubled: bool = False  # a session was queued twice
 
     def __post_init__(self) -> None:
         config = self.log.config
@@ -279,13 +280,18 @@ class Walk:
             return True
         if request_id in self.log.passes[before]["emit"]:
             return False
-        if self.seen[request_id].is_hidden:
+        if self.seen[request_id].is_hidden or self.is_doubled:
             return None
         return None if self.loads_fail or (request_id, before) in self.aborted_in else True
 
     def _seats_held(self, row: Row) -> int | None:
-        if "skip1" not in row or any(status == "RUNNING" for _, status in row["skip1"]):
-            return None  # not logged, or a session queued twice, which the class counts as both
+        if "skip1" not in row:
+            return None
+        skipped = {name for name, _ in row["skip1"]}
+        queued = [*row["wait2"], *(name for name, _ in row["skip2"])]
+        self.is_doubled |= len({*queued}) < len(queued) or bool(skipped.intersection(row["ids"]))
+        if self.is_doubled:
+            return None  # a session was queued twice, and the class counts it twice from there on
         return sum(status == "WAITING_FOR_STREAMING_REQ" for _, status in row["skip1"])
 
     def _stranded(self, row: Row) -> int | None:
