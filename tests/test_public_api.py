@@ -105,7 +105,7 @@ def test_a_table_is_replayed_as_the_trace_it_holds(make: Callable[[Any], Any]) -
     assert point.status == "complete"
 
 
-@pytest.mark.parametrize("wrong", [3, [1], object()], ids=str)
+@pytest.mark.parametrize("wrong", [3, [1], object()], ids=["number", "list", "object"])
 def test_what_is_no_trace_or_no_run_is_a_type_error_that_says_what_is_one(wrong: object) -> None:
     with pytest.raises(TypeError, match=r"schedbench\.load_trace"):
         schedbench.replay(wrong)
